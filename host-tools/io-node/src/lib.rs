@@ -19,6 +19,7 @@ pub mod link;
 pub mod machine;
 pub mod privileges;
 mod pset;
+pub mod regions;
 mod shell;
 pub mod wall;
 

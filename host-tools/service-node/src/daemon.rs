@@ -7,7 +7,6 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
@@ -20,7 +19,6 @@ use coppice_protocol::pset;
 use coppice_qemu::launch::Launcher;
 use coppice_qemu::locate::find_qemu;
 use coppice_qemu::tether::Tether;
-use coppice_storage::{Collected, Storage as Directory};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,6 +26,7 @@ use tokio::sync::mpsc;
 use tracing_subscriber::EnvFilter;
 
 use self::claim::Claim;
+use crate::checkpoints;
 use crate::connections::{Connections, within};
 use crate::controller::{Config, Controller, Event, Now, Request};
 use crate::database::{Database, DatabaseError};
@@ -80,7 +79,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
     })?;
     unplanned::tell_of_panics(paths.reserve());
     let store = ProgramStore::open(paths.programs()).with_context(|| shown(&paths.programs()).to_string())?;
-    let checkpoints = open_checkpoints(options.storage.clone().unwrap_or_else(|| paths.checkpoints()))?;
+    let checkpoints = checkpoints::open(options.storage.clone().unwrap_or_else(|| paths.checkpoints()))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut storage = runtime.block_on(async {
         let setup = Setup {
@@ -170,18 +169,6 @@ async fn control(
 fn now(clock: &Clock) -> Now {
     let instant = Instant::now();
     Now { instant, realtime_ns: clock.realtime_ns(instant) }
-}
-
-/// Opens the directory of checkpoints, without what an earlier life left in it that is none.
-fn open_checkpoints(path: PathBuf) -> anyhow::Result<Arc<Directory>> {
-    let directory = Directory::open(path)?;
-    let swept = directory.sweep()?;
-    match directory.collect() {
-        Ok(Collected { objects, bytes }) => tracing::info!(swept, objects, bytes, "checkpoints are swept"),
-        // All that is whole can be used, and what is not can be deleted.
-        Err(error) => tracing::warn!(%error, "objects that no checkpoint has cannot be told from others"),
-    }
-    Ok(Arc::new(directory))
 }
 
 fn start_log(path: &Path) -> anyhow::Result<()> {

@@ -1,21 +1,17 @@
 //! The HTTP API on its Unix socket: reads requests, asks the controller, writes answers.
 
-mod automatic;
+mod around;
 mod checkpoint;
 mod checkpoints;
 mod clusters;
 mod cut;
 mod deleting;
-mod draining;
 mod files;
 mod inspect;
 mod jobs;
-mod keeping;
-mod leading;
 mod links;
 mod logs;
 mod programs;
-mod regions;
 mod restart;
 mod streams;
 mod verifying;
@@ -31,18 +27,16 @@ use axum::{Json, Router};
 use coppice_api::error::Refusal;
 use coppice_api::limits::REQUEST_BYTES_MAX;
 use coppice_api::ras::{RasQuery, RasView};
-use coppice_protocol::ids::JobId;
 use coppice_storage::Storage;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use self::checkpoints::Checkpoints;
 use self::logs::LogFiles;
+use crate::checkpoints::{Checkpoints, going_down};
 use crate::connections::Connections;
 use crate::controller::{Event, Refused, Request};
 use crate::host_files::HostFiles;
 use crate::limits::IMPORTS_MAX;
-use crate::plant::{CheckpointEvent, PlantEvent};
 use crate::store::ProgramStore;
 
 /// What request handlers share.
@@ -131,19 +125,10 @@ impl Api {
         answered.await.map_err(|_| going_down())?
     }
 
-    /// Tells the controller what was done with checkpoints. If there is none any more nobody wants to know.
-    async fn say(&self, job: JobId, event: CheckpointEvent) {
-        let _ = self.events.send(Event::Plant(PlantEvent::Checkpoint { job, event })).await;
-    }
-
     /// Tells the controller something it does not answer.
     async fn tell(&self, request: Request) -> Result<(), Refused> {
         self.events.send(Event::Request(request)).await.map_err(|_| going_down())
     }
-}
-
-fn going_down() -> Refused {
-    Refused::conflict("the cluster is going down")
 }
 
 impl IntoResponse for Refused {

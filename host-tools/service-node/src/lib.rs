@@ -10,6 +10,7 @@
 //! processes behind the trait [`plant::Plant`]: the same code runs in tests without a process in sight. What must
 //! survive is in the [`database`] before anybody hears of it; while that cannot be written, it waits in [`records`].
 
+pub mod checkpoints;
 pub mod connections;
 pub mod controller;
 pub mod daemon;

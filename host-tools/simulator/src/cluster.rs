@@ -22,6 +22,7 @@ mod host_life;
 mod io_node;
 mod kept;
 mod last_job;
+mod leading;
 mod link_orders;
 mod links;
 mod listener;
@@ -32,12 +33,14 @@ mod network;
 mod process;
 mod programs;
 mod queue;
+mod regions;
 mod script;
 mod shrink;
 mod sockets;
 mod storage;
 mod streams;
 mod tracers;
+mod trial;
 mod users;
 mod whole;
 mod wire;
@@ -45,6 +48,7 @@ mod words;
 mod world;
 
 pub use self::shrink::{Shrunk, shrink};
+pub use self::trial::{Outcome, Trial, Tried, Victim, try_all, try_one, try_some};
 use crate::{Failure, Report};
 
 /// How long and how large a run is.
@@ -58,10 +62,19 @@ pub struct Options {
     pub users: usize,
     /// Nothing but one job on all nodes, one of which dies.
     pub is_whole: bool,
+    /// Nothing but jobs that have checkpoints, and what may strike meanwhile.
+    pub trial: Option<Trial>,
     /// Simulated time during which things go wrong, ns.
     pub faulty_ns: u64,
     /// Simulated time after that at most, until all has come right, ns.
     pub quiet_ns: u64,
+}
+
+impl Options {
+    /// There are no users, and no faults of all kinds.
+    fn is_alone(&self) -> bool {
+        self.is_whole || self.trial.is_some()
+    }
 }
 
 impl Default for Options {
@@ -71,6 +84,7 @@ impl Default for Options {
             pset_size: 2,
             users: 6,
             is_whole: false,
+            trial: None,
             faulty_ns: 120 * crate::cluster::queue::SECOND_NS,
             quiet_ns: 240 * crate::cluster::queue::SECOND_NS,
         }

@@ -90,12 +90,21 @@ fn main() -> anyhow::Result<()> {
             let options =
                 cluster::Options { nodes, pset_size, users, is_whole: whole, faulty_ns, ..Default::default() };
             let run = |seed| match &only {
-                None => cluster::run(seed, &options),
+                None if whole => cluster::run(seed, &options),
+                None => cluster::run(seed, &options).and_then(|report| with_checkpoints(seed, report)),
                 Some(only) => cluster::run_with(seed, &options, only.iter().copied()),
             };
             try_seeds(&seeds, run).map_err(|failure| explain(failure, &options, shrink, seeds.trace))
         }
     }
+}
+
+/// Has a cluster with this seed make checkpoints, too, in which somebody dies.
+fn with_checkpoints(seed: u64, report: Report) -> Result<Report, Failure> {
+    let tried = cluster::try_some(seed)?;
+    let mut counts = report.counts;
+    counts.push(("checkpoints in which somebody died", tried.from.values().sum()));
+    Ok(Report { counts, ..report })
 }
 
 /// Shows a failure and what it needs.

@@ -215,7 +215,10 @@ impl Life {
     async fn run(&mut self, mut process: Arc<Process>, switch: &KillSwitch) -> End {
         let (mut times, mut took_ns, mut worked_ns, mut bytes) = (0_u64, 0_u64, 0_u64, 0);
         loop {
-            let mut down = match run_and_say(&process, switch).await {
+            let runs = cut::Runs(&process);
+            let ran = run_and_say(&process, switch).await;
+            core::mem::forget(runs);
+            let mut down = match ran {
                 Ran::ToItsEnd(end) => {
                     cut::ended(&process);
                     if let Some(each_ns) = took_ns.checked_div(times) {

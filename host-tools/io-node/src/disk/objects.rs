@@ -17,10 +17,11 @@ use coppice_storage::{Storage, StorageError};
 use rustix::io::Errno;
 
 use super::place::{JobPlace, Owed};
-use super::region::{RegionTask, Regions};
+use super::region::RegionTask;
 use crate::files::{Files, Result};
 use crate::limits::{OBJECT_CALLS_MAX, OBJECT_THREADS};
 use crate::machine::Answer;
+use crate::regions::Regions;
 use crate::wall::confine_to_objects;
 
 /// A call on objects.

@@ -7,8 +7,8 @@ use coppice_api::cut::{CutOrder, CutView};
 use coppice_protocol::ids::JobId;
 use coppice_protocol::inspect::cut::Step;
 
-use super::leading::{Leader, new_leader};
-use super::{Answered, Api, Number, answer, going_down};
+use super::{Answered, Api, Number, answer};
+use crate::checkpoints::{Around, Leader, going_down};
 use crate::controller::{Refused, Request};
 
 /// Has all ranks of a job become data and be made again.
@@ -20,7 +20,8 @@ pub(super) async fn cut(
     let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
     let job = JobId(job);
     let places = api.ask(|answer| Request::NodesOf(job, answer)).await?;
-    let leader = Leader { api, job, by: new_leader(job), places };
+    let by = api.new_leader(job);
+    let leader = Leader { around: api, job, by, places };
     // Whoever asked for it may go: nodes are not to wait for the next step then.
     let leading = tokio::spawn(async move {
         let end =

@@ -1,18 +1,16 @@
 //! Checkpoints that are deleted, in the storage and in regions.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use coppice_api::checkpoint::{CheckpointChoice, CheckpointName, Deleted};
-use coppice_protocol::ids::{JobId, NodeId};
+use coppice_protocol::ids::JobId;
 use coppice_storage::{Collected, Storage};
 
-use super::checkpoints::no_checkpoints;
 use super::{Answered, Api};
-use crate::controller::{Refused, Request};
-use crate::limits::{HOST_FILE_TIME_MAX, STORAGE_TIME_MAX};
+use crate::checkpoints::{Around, collect, no_checkpoints, wipe_job};
+use crate::controller::Refused;
+use crate::limits::HOST_FILE_TIME_MAX;
 use crate::plant::CheckpointEvent;
 
 /// Deletes checkpoints, and gives the room back that they alone took.
@@ -36,39 +34,10 @@ pub(super) async fn delete(
     for checkpoint in &checkpoints {
         api.say(of, CheckpointEvent::Deleted(*checkpoint)).await;
     }
-    let not_wiped = if is_newest { wipe(&api, of).await } else { None };
+    let not_wiped = if is_newest { wipe_job(&api, of).await } else { None };
     let (bytes, kept) = match collect(&api).await {
         Ok(Collected { bytes, .. }) => (bytes, None),
         Err(refused) => (0, Some(refused.message)),
     };
     Ok(Json(Deleted { checkpoints, bytes, kept, not_wiped }))
-}
-
-/// Has what nodes have of a job in their regions wiped, as its newest checkpoint is deleted, which alone lies there.
-/// Says in one line what may be left.
-async fn wipe(api: &Api, job: JobId) -> Option<String> {
-    // Whoever makes one now has all others wiped when that is done, well or not.
-    let _deleting = api.checkpoints.delete(job)?;
-    // It may lie on any of them: the job, or one that it went on as, may be anywhere by now.
-    match api.ask(Request::Nodes).await {
-        Ok(nodes) => {
-            let nodes = nodes.into_iter().map(|view| (NodeId(view.node), None));
-            api.wipe(nodes, Some(job)).await.failed().await
-        }
-        Err(refused) => Some(refused.message),
-    }
-}
-
-/// Removes what no checkpoint has any more, unless somebody still needs it.
-pub(super) async fn collect(api: &Api) -> Result<Collected, Refused> {
-    let Ok(alone) = Arc::clone(&api.checkpoints.used).try_write_owned() else {
-        let later = "others are being made or restarted from; it is given back with the next that is deleted";
-        return Err(Refused::conflict(later));
-    };
-    let collect = move |storage: &Storage| {
-        let collected = storage.collect();
-        drop(alone);
-        collected
-    };
-    api.stored(STORAGE_TIME_MAX, collect).await
 }

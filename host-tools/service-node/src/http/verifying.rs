@@ -5,10 +5,10 @@ use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use coppice_api::checkpoint::{CheckpointChoice, CheckpointName, Verified};
 use coppice_protocol::ids::JobId;
-use coppice_storage::{Manifest, Storage, StorageError};
+use coppice_storage::{Storage, StorageError};
 
-use super::checkpoints::no_checkpoints;
 use super::{Answered, Api};
+use crate::checkpoints::{Around, no_checkpoints, verify_and_note};
 use crate::controller::Refused;
 use crate::limits::{HOST_FILE_TIME_MAX, STORAGE_TIME_MAX};
 
@@ -43,14 +43,4 @@ pub(super) async fn verify(
         }
     }
     Ok(Json(verified))
-}
-
-/// Reads all of a checkpoint, and notes that it is what was written.
-pub(super) fn verify_and_note(storage: &Storage, manifest: &Manifest) -> Result<(), StorageError> {
-    storage.verify(manifest)?;
-    if let Err(error) = storage.note_verified(manifest) {
-        // It is so all the same.
-        tracing::warn!(job = manifest.job.0, number = manifest.number, %error, "not noted that it is verified");
-    }
-    Ok(())
 }

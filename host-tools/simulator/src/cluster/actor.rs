@@ -173,11 +173,15 @@ impl Actor<'_> {
             }
             Step::Line if self.regs.rbx == facts.script.lines_of(facts.rank) => Ok(self.go(Step::Last)),
             Step::Line => {
+                self.check_count(&facts)?;
                 let pause = self.put_pause(facts.script.pause_ns)?;
                 Ok(self.call(Step::Compose, nr::NANOSLEEP, [pause, 0, 0, 0]))
             }
             Step::Compose => {
                 self.put_line(&facts.script.line(facts.rank, self.regs.rbx))?;
+                self.check_count(&facts)?;
+                // Last, as a step begins anew when it needs a page.
+                self.put_count(self.regs.rbx + 1)?;
                 self.regs.r14 = 0;
                 Ok(if facts.script.appends { self.write(Step::Appended) } else { self.go(Step::Print) })
             }
@@ -238,6 +242,16 @@ impl Actor<'_> {
         }
         self.regs.r14 += self.regs.rax;
         Ok(if self.regs.r14 < self.regs.r12 { self.write(step) } else { whole(self) })
+    }
+
+    /// Its memory and its registers are of the same moment: in both it has come to the same line.
+    fn check_count(&self, facts: &Facts) -> Result<(), UserExit> {
+        let count = self.read_count()?;
+        if count != self.regs.rbx {
+            let (rank, line) = (facts.rank, self.regs.rbx);
+            self.observed.violate(format!("rank {rank} is at line {line}, and its memory at line {count}"));
+        }
+        Ok(())
     }
 
     fn has_failed(&self) -> bool {

@@ -1,15 +1,18 @@
 //! What jobs have of the host's disk: files that are appended to, on mounts that answer soon, late, or not for a while.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use coppice_io_node::machine::{Answer, CallId, PlaceId};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
+use coppice_storage::{Storage, StorageError};
 
 use super::programs;
 use crate::random::Random;
 
 const ENOENT: u16 = 2;
+const EIO: u16 = 5;
 const ENOSYS: u16 = 38;
 const EBADF: u16 = 9;
 
@@ -38,12 +41,19 @@ struct Job {
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     jobs: BTreeMap<PlaceId, Job>,
-    calls: BTreeMap<CallId, (PlaceId, Rank, Call, usize)>,
+    calls: BTreeMap<CallId, (PlaceId, Rank, Call, Vec<u8>)>,
     /// To whom program pages were sent, and how many bytes of them.
     sent: Vec<(JobId, Rank, u64)>,
+    /// Where objects of checkpoints are put.
+    storage: Option<Arc<Storage>>,
 }
 
 impl Disk {
+    /// One with nothing of any job.
+    pub(super) fn new(storage: Option<Arc<Storage>>) -> Self {
+        Self { storage, ..Self::default() }
+    }
+
     /// A job's root is opened, and its program, if that is in the store.
     pub(super) fn open(&mut self, place: PlaceId, id: JobId, has_program: bool) {
         let (is_opening, is_dropped) = (true, false);
@@ -87,11 +97,11 @@ impl Disk {
     }
 
     /// A call was begun, and goes on until it is done.
-    pub(super) fn begin(&mut self, id: CallId, place: PlaceId, rank: Rank, call: Call, bytes: usize) {
+    pub(super) fn begin(&mut self, id: CallId, place: PlaceId, rank: Rank, call: Call, bulk: Vec<u8>) {
         if let Some(job) = self.jobs.get_mut(&place) {
             job.busy += 1;
         }
-        self.calls.insert(id, (place, rank, call, bytes));
+        self.calls.insert(id, (place, rank, call, bulk));
     }
 
     /// Whose call it is.
@@ -107,8 +117,8 @@ impl Disk {
 
     /// Does a call that was begun. Also gives a place that nobody needs any more.
     pub(super) fn finish(&mut self, id: CallId) -> Option<(Answer, Option<PlaceId>)> {
-        let (place, rank, call, bytes) = self.calls.remove(&id)?;
-        let mut bulk = Vec::new();
+        let (place, rank, call, given) = self.calls.remove(&id)?;
+        let (bytes, mut bulk) = (given.len(), Vec::new());
         let reply = match (call, self.jobs.get_mut(&place)) {
             (Call::Open { .. }, Some(job)) => {
                 job.lengths.insert(rank, 0);
@@ -130,6 +140,10 @@ impl Disk {
                 }
                 None => Reply::Failed(ENOENT),
             },
+            (call @ (Call::PutObject | Call::GetObject(_) | Call::SettleObjects), Some(_)) => {
+                let made = self.storage.as_deref().map(|storage| make(storage, &call, &given, &mut bulk));
+                made.map_or(Reply::Failed(ENOSYS), |made| made.unwrap_or(Reply::Failed(EIO)))
+            }
             _ => Reply::Failed(ENOSYS),
         };
         Some(((reply, bulk), self.rest(place)))
@@ -165,6 +179,21 @@ impl Disk {
         let is_over = self.jobs.get(&place).is_some_and(|job| job.is_dropped && job.busy == 0);
         is_over.then(|| self.jobs.remove(&place)).map(|_| place)
     }
+}
+
+/// Does something with objects.
+fn make(storage: &Storage, call: &Call, given: &[u8], bulk: &mut Vec<u8>) -> Result<Reply, StorageError> {
+    Ok(match call {
+        Call::PutObject => Reply::Object(storage.put(given)?),
+        Call::GetObject(id) => {
+            *bulk = storage.get(*id)?;
+            Reply::Data
+        }
+        _ => {
+            storage.settle()?;
+            Reply::Done
+        }
+    })
 }
 
 fn status() -> FileStatus {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coppice_io_node::machine::{Effect, Now, RegionAnswer, RegionOrder, RegionWork};
+use coppice_io_node::machine::{Effect, Now};
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::personality::Personality;
 use coppice_protocol::pset::{FromPset, ToPset};
@@ -50,6 +50,7 @@ impl World {
             let in_ns = self.random.delay(AWAY_NS_MAX);
             return self.plan_start(in_ns);
         }
+        self.lead();
         self.look_at_streams();
         self.look_at_forgets();
         let due_ns = self.host.due_ns();
@@ -87,7 +88,7 @@ impl World {
             }
             Order::StartIoNode(pset, incarnation) => {
                 let clock = Clock::draw(&mut self.random, self.now_ns);
-                self.io_nodes.insert(pset, IoNode::new(incarnation, clock));
+                self.io_nodes.insert(pset, IoNode::new(incarnation, clock, self.host.storage.clone()));
                 let started = HelperEvent::Started { pid: 100 + pset.0 };
                 self.plant(0, PlantEvent::Pset { pset, incarnation, event: started });
                 let in_ns = self.random.delay(START_NS_MAX);
@@ -122,6 +123,7 @@ impl World {
                 self.plant(soon_ns, PlantEvent::Program { job, found });
             }
             Order::Keep(order) => self.keep(order),
+            Order::Checkpoint(order) => self.host.carry_out(order),
             Order::Boot(personality) => self.switch_on(*personality),
             Order::KillMachine(node) => self.machine_ends(node, "killed"),
         }
@@ -196,7 +198,8 @@ impl World {
         self.lives += 1;
         let life = LifeId { node, number: self.lives };
         let clock = Clock::draw(&mut self.random, self.now_ns);
-        let machine = Machine::new(life, personality, &self.observed, self.host.memory_bytes(), clock);
+        let region = self.attach_region(node);
+        let machine = Machine::new(life, personality, &self.observed, self.host.memory_bytes(), (clock, region));
         self.machines.insert(node, machine);
         life
     }
@@ -341,23 +344,16 @@ impl World {
             }
             // Nobody orders it in this world.
             Effect::Keep(_) | Effect::EndKeep(_) => {}
-            // Nodes of this world have no regions: there is nothing to pull, and nothing to wipe.
-            Effect::Region(RegionOrder { node, work, .. }) => {
-                let answer = match work {
-                    RegionWork::Pull(_) => work.failed(format!("node {node} has no region")),
-                    RegionWork::Wipe { .. } => RegionAnswer::Wiped(None),
-                };
-                io_node.machine.region_done(node, answer);
-            }
+            Effect::Region(order) => self.begin_region(pset, incarnation, order),
             Effect::Drop(place) => left = io_node.disk.forget(place),
             Effect::Try { id, place, rank, call, bulk } => {
-                io_node.disk.begin(id, place, rank, call, bulk.len());
+                io_node.disk.begin(id, place, rank, call, bulk);
                 io_node.machine.waits(id);
             }
             Effect::Run(id) => self.plan(disk_ns, Event::Done(pset, incarnation, id)),
             Effect::Cancel(id) => left = io_node.disk.cancel(id),
             Effect::Names { id, place, rank, call } => {
-                io_node.disk.begin(id, place, rank, call, 0);
+                io_node.disk.begin(id, place, rank, call, Vec::new());
                 self.plan(disk_ns, Event::Done(pset, incarnation, id));
             }
             Effect::Close { place, rank, .. } => {
@@ -391,15 +387,21 @@ impl World {
     /// Whose an event is: it waits if that is stopped.
     pub(super) fn whose(&self, event: &Event) -> Option<Party> {
         match event {
-            Event::HostDue | Event::Plant(_) | Event::User(_) | Event::Taken(..) | Event::TraceTaken(..) => {
-                Some(Party::Host)
-            }
+            Event::HostDue
+            | Event::Plant(_)
+            | Event::User(_)
+            | Event::Taken(..)
+            | Event::TraceTaken(..)
+            | Event::Led(_) => Some(Party::Host),
             Event::Ordered(pset, ..)
             | Event::IoNodeDue(pset, _)
             | Event::Opened(pset, ..)
             | Event::Done(pset, ..)
-            | Event::Closed(pset, ..) => Some(Party::IoNode(*pset)),
-            Event::Booted(life) | Event::Reset(life) | Event::NodeDue(life) => Some(Party::Machine(*life)),
+            | Event::Closed(pset, ..)
+            | Event::Region(pset, ..) => Some(Party::IoNode(*pset)),
+            Event::Booted(life) | Event::Reset(life) | Event::NodeDue(life) | Event::Engine(life) => {
+                Some(Party::Machine(*life))
+            }
             Event::Dialled(id) => match self.network.lock().get(*id)?.callee {
                 Callee::IoNode(pset, _) => Some(Party::IoNode(pset)),
                 Callee::Node(node, _) => self.machines.get(&node).map(|machine| Party::Machine(machine.life)),

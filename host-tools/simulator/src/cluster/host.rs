@@ -2,7 +2,7 @@
 //! orders.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, io};
@@ -15,6 +15,7 @@ use coppice_protocol::pset::ToPset;
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
+use coppice_service_node::checkpoints::{self, Around};
 use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
 use coppice_service_node::database::FileKey;
 use coppice_service_node::output::OutputOrder;
@@ -22,12 +23,15 @@ use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Pla
 use coppice_service_node::records::Records;
 use coppice_service_node::store::{Found, Held, Kind, ProgramStore, Source, stored_bytes};
 use coppice_service_node::time;
+use coppice_storage::Storage;
 use tokio::sync::oneshot;
 
 use super::Options;
 use super::alarm::Alarm;
-use super::machine::{MEMORY_BYTES, MEMORY_BYTES_WHOLE};
+use super::leading::Leaders;
+use super::machine::{MEMORY_BYTES, MEMORY_BYTES_TRIAL, MEMORY_BYTES_WHOLE};
 use super::programs;
+use super::regions::REGION_BYTES;
 use super::storage::HostDisk;
 use crate::random::Random;
 
@@ -50,6 +54,7 @@ pub(super) enum Order {
     Tell(PsetId, Box<ToPset>),
     CheckProgram(JobId, Held),
     Keep(OutputOrder),
+    Checkpoint(CheckpointOrder),
     Boot(Box<Personality>),
     KillMachine(NodeId),
 }
@@ -120,8 +125,9 @@ impl Plant for NotingPlant {
     fn keep(&mut self, order: OutputOrder) {
         self.note(Order::Keep(order));
     }
-    // No job here has checkpoints made by itself.
-    fn checkpoint(&mut self, _order: CheckpointOrder) {}
+    fn checkpoint(&mut self, order: CheckpointOrder) {
+        self.note(Order::Checkpoint(order));
+    }
     fn boot(&mut self, personality: &Personality, _accelerator: Accelerator) {
         self.note(Order::Boot(Box::new(personality.clone())));
     }
@@ -154,6 +160,13 @@ pub(super) struct Host {
     /// What the service node goes by.
     clock: time::Clock,
     home: tempfile::TempDir,
+    /// The directory of checkpoints, if there may be any, as the last service node has opened it.
+    pub storage: Option<Arc<Storage>>,
+    /// Who makes them.
+    pub leaders: Option<Leaders>,
+    /// Numbers that were given to those of earlier service nodes.
+    led: u64,
+    has_checkpoints: bool,
     /// The fabric's last start, and whether it runs.
     pub fabric: Option<Incarnation>,
     /// It does nothing before then, ns.
@@ -176,14 +189,15 @@ impl Host {
         let variable = |wanted: &str| (wanted == "COPPICE_HOME").then(|| home.path().as_os_str().to_owned());
         let paths = ClusterPaths::find_with("simulated".parse()?, variable, 0)?;
         paths.create()?;
+        fs::create_dir_all(paths.regions())?;
         let store_bytes_max = draw_store_bytes(&mut random);
         let store = ProgramStore::open(paths.programs())?.limited(store_bytes_max);
         let config = Config {
             paths,
             nodes: options.nodes,
             cores: 1,
-            memory_bytes: if options.is_whole { MEMORY_BYTES_WHOLE } else { MEMORY_BYTES },
-            region_bytes: 0,
+            memory_bytes: memory_bytes(options),
+            region_bytes: options.trial.map_or(0, |trial| if trial.has_regions { REGION_BYTES } else { 0 }),
             pset_size: options.pset_size,
             retention: if random.chance(500) { RetentionPolicy::One } else { RetentionPolicy::Many },
             freeze_every_ns: 0,
@@ -207,6 +221,10 @@ impl Host {
             set_ns: (0, 0),
             clock: time::Clock::at(begin, BEGIN_NS),
             home,
+            storage: None,
+            leaders: None,
+            led: 0,
+            has_checkpoints: options.trial.is_some(),
             fabric: None,
             stopped_until_ns: 0,
             fabric_stopped_until_ns: 0,
@@ -241,6 +259,39 @@ impl Host {
         self.config.memory_bytes
     }
 
+    /// Bytes of each node's region.
+    pub(super) fn region_bytes(&self) -> u64 {
+        self.config.region_bytes
+    }
+
+    /// Where they lie, and that of a node.
+    pub(super) fn regions_path(&self) -> PathBuf {
+        self.config.paths.regions()
+    }
+    pub(super) fn region_path(&self, node: NodeId) -> PathBuf {
+        self.config.paths.region(node.0)
+    }
+
+    /// What somebody leaves in the storage who is killed while he writes there.
+    pub(super) fn leave_a_file(&self) {
+        if let Some(storage) = &self.storage {
+            // It may be there already.
+            let _ = fs::write(storage.path().join("temporary").join("dead"), b"half");
+        }
+    }
+
+    /// What the clocks of those show who lead.
+    pub(super) fn times(&self, now_ns: u64) -> (Instant, Duration) {
+        (self.begin + Duration::from_nanos(now_ns), Duration::from_nanos(self.wall_ns(now_ns)))
+    }
+
+    /// Somebody does something with checkpoints, as the controller wants it.
+    pub(super) fn carry_out(&self, order: CheckpointOrder) {
+        if let Some(Leaders { around, .. }) = &self.leaders {
+            around.spawn(checkpoints::carry_out(around.clone(), order));
+        }
+    }
+
     pub(super) fn is_up(&self) -> bool {
         self.controller.is_some()
     }
@@ -250,6 +301,11 @@ impl Host {
         let records = Records::with_reserve(Box::new(self.disk.clone()), &self.config.paths.reserve())?;
         let now = self.now(now_ns);
         let controller = Controller::new(self.config.clone(), records, self.store.clone(), self.plant.clone(), now)?;
+        if self.has_checkpoints {
+            let storage = checkpoints::open(self.config.paths.checkpoints())?;
+            self.leaders = Some(Leaders::new(Arc::clone(&storage), self.led, now.instant));
+            self.storage = Some(storage);
+        }
         self.controller.insert(controller).start(now);
         Ok(())
     }
@@ -257,6 +313,7 @@ impl Host {
     /// Kills it, if it is not dead by itself. What its records are kept in stays.
     pub(super) fn kill(&mut self) -> anyhow::Result<()> {
         self.controller = None;
+        self.led = self.leaders.take().map_or(self.led, |leaders| leaders.numbers());
         self.disk.revive()?;
         while self.plant.take().is_some() {}
         // Another process knows nothing of who held what, nor what was hashed.
@@ -377,6 +434,15 @@ fn source_of(home: &Path, number: u64) -> std::path::PathBuf {
 /// The service node's home: in memory where the host has such a directory, as what is stored is synced.
 fn home() -> io::Result<tempfile::TempDir> {
     tempfile::Builder::new().tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
+}
+
+/// Memory of each node, bytes.
+fn memory_bytes(options: &Options) -> u64 {
+    match options {
+        Options { trial: Some(_), .. } => MEMORY_BYTES_TRIAL,
+        Options { is_whole: true, .. } => MEMORY_BYTES_WHOLE,
+        _ => MEMORY_BYTES,
+    }
 }
 
 /// What the store may hold, bytes: in some runs all programs, in the others at least each alone.

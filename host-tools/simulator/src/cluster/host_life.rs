@@ -22,7 +22,7 @@ impl World {
         self.link_orders.host_died();
         self.checkers.given_up.host_ends(self.now_ns);
         // Nobody else hears what was said to it.
-        self.queue.forget(|event| matches!(event, Event::Plant(_)));
+        self.queue.forget(|event| matches!(event, Event::Plant(_) | Event::Led(_)));
         // What users meant to say they say to the next one.
         for event in self.deferred.remove(&Party::Host).unwrap_or_default() {
             if matches!(event, Event::User(_)) {

@@ -1,15 +1,19 @@
 //! An I/O node: its machine, and what the world knows of its process.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use coppice_io_node::machine::{LineId, Machine};
+use coppice_protocol::ids::NodeId;
 use coppice_protocol::pset::ToPset;
 use coppice_service_node::plant::Incarnation;
+use coppice_storage::Storage;
 
 use super::alarm::Alarm;
 use super::clock::Clock;
 use super::disk::Disk;
 use super::network::ConnectionId;
+use super::regions::Working;
 
 /// See this module.
 #[derive(Debug)]
@@ -17,6 +21,8 @@ pub(super) struct IoNode {
     pub incarnation: Incarnation,
     pub machine: Machine,
     pub disk: Disk,
+    /// What is done with regions, of one node each.
+    pub regions: BTreeMap<NodeId, Working>,
     /// It was told who it is.
     pub is_configured: bool,
     /// Orders that wait until the service node has taken what there is to say.
@@ -39,11 +45,12 @@ pub(super) struct IoNode {
 pub(super) const PIPE_MESSAGES_MAX: usize = 64;
 
 impl IoNode {
-    pub(super) fn new(incarnation: Incarnation, clock: Clock) -> Self {
+    pub(super) fn new(incarnation: Incarnation, clock: Clock, storage: Option<Arc<Storage>>) -> Self {
         Self {
             incarnation,
             machine: Machine::default(),
-            disk: Disk::default(),
+            disk: Disk::new(storage),
+            regions: BTreeMap::new(),
             is_configured: false,
             orders: VecDeque::new(),
             lines: BTreeMap::new(),

@@ -37,6 +37,7 @@ impl World {
             OutputOrder::Open { job, .. } => drop(self.kept.open.insert(job, Summary::default())),
             OutputOrder::Append(piece) => {
                 let (job, bytes) = (piece.job, piece.bytes.len() as u64);
+                self.trials.saw(job, piece.rank.0, &piece.bytes);
                 // Nobody else sees what a job writes that is nobody's.
                 if self.is_detached(job) {
                     self.checkers.jobs.output(job, piece.rank.0, &piece.bytes);

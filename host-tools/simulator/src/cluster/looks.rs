@@ -26,6 +26,9 @@ impl World {
         if self.options.is_whole {
             self.go_on_with_the_whole();
         }
+        if self.options.trial.is_some() {
+            self.look_at_the_trial();
+        }
         let Some(Ok(view)) = self.host.ask(Request::Watch, self.now_ns) else { return };
         let failure = view.borrow().failure.clone().filter(|_| view.borrow().state == ClusterState::Failed);
         if let Some(failure) = failure {
@@ -77,8 +80,13 @@ impl World {
         if self.options.is_whole && self.whole != Stage::Over {
             return Some(format!("the one job: {:?}", self.whole));
         }
+        if self.options.trial.is_some()
+            && let Some(what) = self.trials.what_is_not_over()
+        {
+            return Some(what);
+        }
         let what = self.what_is_not_up();
-        if what.is_some() || self.options.is_whole { what } else { self.what_the_last_job_shows() }
+        if what.is_some() || self.options.is_alone() { what } else { self.what_the_last_job_shows() }
     }
 
     /// Whether all nodes are there.
@@ -86,7 +94,7 @@ impl World {
         self.what_is_not_up().is_none()
     }
 
-    fn what_is_not_up(&mut self) -> Option<String> {
+    pub(super) fn what_is_not_up(&mut self) -> Option<String> {
         let Some(Ok(nodes)) = self.host.ask(Request::Nodes, self.now_ns) else {
             return Some("the service node does not answer".to_owned());
         };

@@ -13,6 +13,7 @@ use coppice_core::pmi::Pmi;
 use coppice_core::process::NodeFacts;
 use coppice_core::quota::{Quota, Store};
 use coppice_core::ras::RasQueue;
+use coppice_core::region::Region;
 use coppice_core::ship::Ship;
 use coppice_core::staging::Staging;
 use coppice_hal::addr::PAGE_BYTES;
@@ -28,6 +29,7 @@ use super::clock::Clock;
 use super::neighbours::Neighbourhood;
 use super::network::Network;
 use super::process::{Observed, Watched, frames_held};
+use super::regions::Attached;
 use super::sockets::NoSockets;
 use super::wire::Dialler;
 
@@ -45,6 +47,8 @@ pub(super) struct LifeId {
 pub(super) const MEMORY_BYTES: u64 = 280 * PAGE_BYTES as u64;
 /// The memory of a node that runs only one small program, bytes.
 pub(super) const MEMORY_BYTES_WHOLE: u64 = 128 * PAGE_BYTES as u64;
+/// The memory of a node whose jobs have checkpoints, bytes: what a region's slots take to be kept account of is much.
+pub(super) const MEMORY_BYTES_TRIAL: u64 = 2048 * PAGE_BYTES as u64;
 
 std::thread_local! {
     /// Queues of events and memory of boots that are over, for others: a node has its own for ever.
@@ -101,6 +105,8 @@ pub(super) struct Machine {
     pub personality: Personality,
     /// Nothing runs before it is booted.
     core: Option<SimulatedCore>,
+    /// Behind the core, which has it write.
+    pub region: Option<Attached>,
     /// What it keeps of programs.
     pub retention: Arc<Retention>,
     /// What its kernel keeps for programs.
@@ -124,7 +130,7 @@ impl Machine {
         personality: Personality,
         observed: &Observed,
         memory_bytes: u64,
-        clock: Clock,
+        (clock, region): (Clock, Option<Attached>),
     ) -> Self {
         let (is_off, retention) = (Arc::default(), Arc::new(Retention::new(personality.retention)));
         let memory = Memory::new(observed.clone(), memory_bytes);
@@ -133,6 +139,7 @@ impl Machine {
             life,
             personality,
             core: None,
+            region,
             retention,
             quota,
             events: Events::new(),
@@ -155,6 +162,7 @@ impl Machine {
         let (frames, ras) = (self.memory.frames, self.events.0);
         let (retention, quota, life) = (Arc::clone(&self.retention), Arc::clone(&self.quota), self.life);
         let keeps_one = self.personality.retention == RetentionPolicy::One;
+        let device = self.region.as_ref().map(|region| region.device);
         self.clock.reset(now_ns);
         observed.lock().running = Some(life);
         self.core.insert(SimulatedCore::new()).run(0, || {
@@ -170,7 +178,13 @@ impl Machine {
             let listening = spawn(pmi.clone().listen());
             let network = Arc::new(NoSockets);
             let (retention_of, quota_of) = (Arc::clone(&retention), Arc::clone(&quota));
-            let facts = NodeFacts { frames, retention: retention_of, quota: quota_of, network, staging, region: None };
+            let region = device.and_then(|device| Region::new(device, frames));
+            for region in region.iter().cloned() {
+                let preparing = Arc::clone(&region);
+                let tasks = [spawn(region.hear()).is_ok(), spawn(preparing.prepare()).is_ok()];
+                debug_assert_eq!(tasks, [true; 2], "there are no other tasks");
+            }
+            let facts = NodeFacts { frames, retention: retention_of, quota: quota_of, network, staging, region };
             let table = ProcessTable::new(facts, pmi);
             let node = agent::Node {
                 credentials,
@@ -187,6 +201,8 @@ impl Machine {
                     keeps_one,
                     quota,
                     network: connections,
+                    asked: Arc::default(),
+                    region: device,
                 },
             };
             let agent = spawn(agent::run(dialler, node));
@@ -215,6 +231,13 @@ impl Machine {
         if let Some(core) = &mut self.core {
             self.memory.observed.lock().running = Some(self.life);
             core.run(self.clock.shows_ns(now_ns), || ());
+        }
+    }
+
+    /// The engine of its region has done something.
+    pub(super) fn engine_has_done_something(&self) {
+        if let Some(core) = &self.core {
+            core.interrupt_by_region();
         }
     }
 

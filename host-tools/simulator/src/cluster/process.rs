@@ -12,6 +12,7 @@ use coppice_core::quota::Quota;
 use coppice_core::ship::Client;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{FramePool, Usage};
+use coppice_hal::region::Region as Device;
 use coppice_protocol::control::{Launch, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
@@ -98,6 +99,10 @@ pub(super) struct Watched {
     /// What the node's kernel keeps for programs.
     pub quota: Arc<Quota>,
     pub network: Network,
+    /// Held by each question about a rank that is not answered yet: it has the rank's job.
+    pub asked: Arc<()>,
+    /// Its region: what the engine still writes for a job is its own.
+    pub region: Option<&'static Device>,
 }
 
 /// A process that is there.
@@ -180,7 +185,8 @@ impl Processes for Watched {
     fn launch(&self, launch: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
         let (observed, life) = (self.observed.clone(), self.life);
         let (frames, retention) = (self.frames, Arc::clone(&self.retention));
-        let (quota, network) = (Arc::clone(&self.quota), self.network.clone());
+        let (quota, network, asked) = (Arc::clone(&self.quota), self.network.clone(), Arc::downgrade(&self.asked));
+        let region = self.region;
         let (job, rank, program) = (launch.job, launch.rank, launch.program);
         let (pages, ranks) = (pages_of_job(&launch), ranks_here(&launch, life.node));
         let process = self.table.launch(launch, client, started);
@@ -188,13 +194,14 @@ impl Processes for Watched {
             let alive = Alive::new(observed.clone(), life, job, rank, program);
             let report = process.await;
             let (held, retained) = frames_held(frames, &retention);
-            if alive.is_last() && held != retained {
+            let engine_rests = region.is_none_or(|region| region.under_way() == 0);
+            if alive.is_last() && held != retained && engine_rests {
                 let what =
                     format!("{held} frames are held after the end of job {job}, of which {retained} are retained");
                 observed.violate(what);
             }
             // PMI keeps a job's state for ranks that are still to come here.
-            if alive.is_last() && alive.have_come() == ranks {
+            if alive.is_last() && alive.have_come() == ranks && asked.strong_count() <= 1 {
                 let (taken, connections) = (quota.taken(), network.lock().used_by(life));
                 if taken > 0 || connections > 0 {
                     observed.violate(format!(
@@ -252,7 +259,12 @@ impl Processes for Watched {
     }
 
     fn inspect(&self, inspect: Inspect) -> BoxFuture<'static, Answer> {
-        self.table.inspect(inspect)
+        let (answer, asked) = (self.table.inspect(inspect), Arc::clone(&self.asked));
+        Box::pin(async move {
+            let answer = answer.await;
+            drop(asked);
+            answer
+        })
     }
 }
 

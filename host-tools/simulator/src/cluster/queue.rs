@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use coppice_io_node::machine::{CallId, PlaceId};
-use coppice_protocol::ids::{JobId, PsetId, Rank};
+use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::ToPset;
 use coppice_service_node::plant::{Incarnation, PlantEvent};
 
@@ -45,6 +45,12 @@ pub(super) enum Event {
     Done(PsetId, Incarnation, CallId),
     /// A rank's files are closed.
     Closed(PsetId, Incarnation, PlaceId, Rank),
+    /// An I/O node goes on with what it does with a region.
+    Region(PsetId, Incarnation, NodeId),
+    /// What whoever leads in the service node waits for happens.
+    Led(u64),
+    /// The engine of a node's region does something.
+    Engine(LifeId),
     /// A node's machine has booted.
     Booted(LifeId),
     /// A machine that boots begins with that anew.

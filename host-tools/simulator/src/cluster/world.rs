@@ -30,7 +30,9 @@ use super::machine::{LifeId, Machine};
 use super::network::{ConnectionId, End, Network};
 use super::process::Observed;
 use super::queue::{Event, Party, Queue, SECOND_NS};
+use super::regions::Attached;
 use super::tracers::Tracers;
+use super::trial::Trials;
 use super::users::{self, User};
 use super::whole::Stage;
 use crate::checkers::{Violation, ensure};
@@ -81,6 +83,8 @@ pub(super) struct World {
     pub deferred: BTreeMap<Party, VecDeque<Event>>,
     /// How far the one job is, if there is to be only that.
     pub whole: Stage,
+    /// How far the jobs are that have checkpoints, if there are to be only these.
+    pub trials: Trials,
     /// How far the job is with which a run ends.
     pub last_job: LastJob,
     pub violations: Vec<Violation>,
@@ -134,17 +138,18 @@ impl World {
             talks: 0,
             deferred: BTreeMap::new(),
             whole: Stage::default(),
+            trials: Trials::default(),
             last_job: LastJob::default(),
             violations: Vec::new(),
             trouble: None,
         };
         world.are_impatient = users::are_impatient(&mut world.random);
-        world.checkers.pmi.is_calm = world.faults.is_calm || options.is_whole;
-        world.checkers.jobs.is_calm = world.faults.is_calm && !options.is_whole;
-        world.checkers.promises.is_calm = world.faults.is_calm && !options.is_whole;
+        world.checkers.pmi.is_calm = world.faults.is_calm || options.is_alone();
+        world.checkers.jobs.is_calm = world.faults.is_calm && !options.is_alone();
+        world.checkers.promises.is_calm = world.faults.is_calm && !options.is_alone();
         world.plan_start(0);
         world.plan(LOOK_NS, Event::Up);
-        if !options.is_whole {
+        if !options.is_alone() {
             (0..options.users).for_each(|user| world.plan_user(user));
             world.plan_fault();
         }
@@ -212,6 +217,9 @@ impl World {
             ensure(events < EVENTS_MAX, || format!("{EVENTS_MAX} events without an end"))?;
             self.happen(event);
             self.settle_network();
+            if self.options.trial.is_some() {
+                self.go_on_with_the_trial();
+            }
             self.check()?;
             if self.now_ns >= next_look_ns {
                 next_look_ns = self.now_ns + LOOK_NS;
@@ -242,7 +250,10 @@ impl World {
         for (mark, rank, note) in seen.pmi.drain(..) {
             match note {
                 Note::Done => self.trace.count("PMI conversations", 1),
-                Note::Leaves(_) => self.trace.count("PMI barriers left by ranks", 1),
+                Note::Leaves(_) => {
+                    self.trials.barriers += 1;
+                    self.trace.count("PMI barriers left by ranks", 1);
+                }
                 Note::Deserts => self.trace.count("ranks that went away in the middle of PMI", 1),
                 _ => {}
             }
@@ -272,6 +283,7 @@ impl World {
         if machine.is_off() {
             return self.machine_ends(life.node, "off");
         }
+        self.plan_engine(life);
         self.plan_node(life);
     }
 
@@ -287,6 +299,11 @@ impl World {
     /// A boot's machine, if it is the one that is there.
     pub(super) fn machine(&self, life: LifeId) -> Option<&Machine> {
         self.machines.get(&life.node).filter(|machine| machine.life == life)
+    }
+
+    /// What the region of a boot is attached to.
+    pub(super) fn region_mut(&mut self, life: LifeId) -> Option<&mut Attached> {
+        self.machine_mut(life)?.region.as_mut()
     }
 
     fn machine_mut(&mut self, life: LifeId) -> Option<&mut Machine> {
@@ -366,7 +383,24 @@ impl World {
                     }
                 });
             }
-            Event::Ordered(..) | Event::IoNodeDue(..) | Event::Opened(..) | Event::Done(..) | Event::Closed(..) => {}
+            Event::Region(pset, incarnation, node) if self.is_now(pset, incarnation) => {
+                self.region_goes_on(pset, incarnation, node);
+            }
+            Event::Ordered(..)
+            | Event::IoNodeDue(..)
+            | Event::Opened(..)
+            | Event::Done(..)
+            | Event::Closed(..)
+            | Event::Region(..) => {}
+            Event::Led(number) => self.led(number),
+            Event::Engine(life) => {
+                if self.engine_steps(life)
+                    && let Some(machine) = self.machine(life)
+                {
+                    machine.engine_has_done_something();
+                    woken = Some(life);
+                }
+            }
             Event::Booted(life) => {
                 let (network, observed) = (self.network.clone(), self.observed.clone());
                 let now_ns = self.now_ns;

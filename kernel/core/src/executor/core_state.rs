@@ -48,6 +48,12 @@ impl CoreState {
         }
     }
 
+    /// The region's engine has done something, of a simulated machine.
+    #[cfg(not(target_os = "none"))]
+    pub(super) fn region_came(&self) {
+        self.region.notify();
+    }
+
     /// Looks at interrupts and timers, then polls the task whose turn it is. False: none is ready.
     pub(super) fn turn(&self) -> bool {
         let now_ns = platform::now_ns();

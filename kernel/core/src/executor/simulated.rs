@@ -85,6 +85,11 @@ impl SimulatedCore {
         })
     }
 
+    /// The engine of the node's region has done something, which it finds out when it runs next.
+    pub fn interrupt_by_region(&self) {
+        self.state.region_came();
+    }
+
     /// When a task of this core wants to go on by itself, on its clock, ns.
     #[must_use]
     pub fn deadline_ns(&self) -> Option<u64> {

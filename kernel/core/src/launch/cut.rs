@@ -103,6 +103,16 @@ async fn member_again(
     Ok((process, bytes))
 }
 
+/// A rank that runs. If it is dropped, as all of a simulated node is that dies, no cut has it any more: the rank's job
+/// has that.
+pub(super) struct Runs<'a>(pub(super) &'a Arc<Process>);
+
+impl Drop for Runs<'_> {
+    fn drop(&mut self) {
+        self.0.job.cut.ended(self.0);
+    }
+}
+
 /// A rank has come to its end, which may have been a member without knowing.
 pub(super) fn ended(process: &Arc<Process>) {
     process.job.cut.ended(process);

@@ -1,8 +1,13 @@
 //! A region that plays the machine's: memory, and an engine that has done what it was given when it is asked for that.
 //! Its host may be as full, and its writes as torn, as a test wants.
+//!
+//! Or it is a file of the host, as that of a real machine is, and the engine does what it was given in steps that are
+//! somebody else's to take ([`Region::step`]).
 
 use alloc::vec::Vec;
 use std::boxed::Box;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::addr::PAGE_BYTES;
@@ -11,6 +16,9 @@ use crate::frames::Frame;
 /// Pages of a request.
 pub const PAGES_MAX: usize = 32;
 
+/// Bytes that become zeros with one request.
+const ZEROED_MAX: u64 = 1 << 20;
+
 /// Requests under way.
 const REQUESTS: usize = 7;
 
@@ -18,14 +26,25 @@ const REQUESTS: usize = 7;
 pub struct Region(Mutex<State>);
 
 struct State {
-    memory: Vec<u8>,
+    memory: Memory,
     requests: [Request; REQUESTS],
     /// Writes that still go well; `None`: all.
     writes_left: Option<usize>,
+    /// The engine does nothing by itself.
+    has_steps: bool,
     /// It answers nothing.
     is_silent: bool,
     /// Requests that are under way, of which nobody wants to know.
     is_forgotten: [bool; REQUESTS],
+}
+
+/// What is in it.
+enum Memory {
+    Here(Vec<u8>),
+    /// So many bytes of a file.
+    File(File, u64),
+    /// The machine is gone.
+    Gone,
 }
 
 enum Request {
@@ -34,6 +53,52 @@ enum Request {
     Zero(u64, u64),
     Flush,
     Done(bool),
+}
+
+impl Memory {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Here(memory) => memory.len() as u64,
+            Self::File(_, bytes) => *bytes,
+            Self::Gone => 0,
+        }
+    }
+
+    fn has(&self, offset: u64, bytes: usize) -> bool {
+        offset.checked_add(bytes as u64).is_some_and(|end| end <= self.bytes())
+    }
+
+    /// False, and nothing is read, if it has no such bytes.
+    fn read(&self, offset: u64, out: &mut [u8]) -> bool {
+        match self {
+            _ if !self.has(offset, out.len()) => false,
+            Self::Here(memory) => {
+                out.copy_from_slice(&memory[offset as usize..][..out.len()]);
+                true
+            }
+            Self::File(file, _) => file.read_exact_at(out, offset).is_ok(),
+            Self::Gone => false,
+        }
+    }
+
+    /// The same of bytes that are written.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        match self {
+            _ if !self.has(offset, bytes.len()) => false,
+            Self::Here(memory) => {
+                memory[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+                true
+            }
+            Self::File(file, _) => file.write_all_at(bytes, offset).is_ok(),
+            Self::Gone => false,
+        }
+    }
+
+    fn write_frame(&mut self, offset: u64, frame: &Frame) -> bool {
+        let mut page = [0; PAGE_BYTES];
+        frame.read(0, &mut page);
+        self.write(offset, &page)
+    }
 }
 
 /// Something the engine does. When it goes, what becomes of that is not told.
@@ -59,31 +124,34 @@ impl Drop for Ticket {
 pub struct Full(pub Vec<Frame>);
 
 impl State {
-    /// Does all that is under way.
+    /// Does all that is under way, unless that is somebody else's to say.
     fn work(&mut self) {
-        if self.is_silent {
-            return;
+        if !self.has_steps && !self.is_silent {
+            (0..REQUESTS).for_each(|slot| self.step(slot));
         }
-        for (request, is_forgotten) in self.requests.iter_mut().zip(&mut self.is_forgotten) {
-            let well = match request {
-                Request::Write(offset, frames) => {
-                    let may = self.writes_left.is_none_or(|left| left > 0);
-                    self.writes_left = self.writes_left.map(|left| left.saturating_sub(1));
-                    let pages = self.memory[*offset as usize..].chunks_mut(PAGE_BYTES);
-                    if may {
-                        pages.zip(frames).for_each(|(page, frame)| frame.read(0, page));
-                    }
-                    may
-                }
-                Request::Zero(offset, bytes) => {
-                    self.memory[*offset as usize..][..*bytes as usize].fill(0);
-                    true
-                }
-                Request::Flush => true,
-                Request::Free | Request::Done(_) => continue,
-            };
-            *request = if core::mem::take(is_forgotten) { Request::Free } else { Request::Done(well) };
+    }
+
+    /// Does what is in a slot, if anything is.
+    fn step(&mut self, slot: usize) {
+        let well = match core::mem::replace(&mut self.requests[slot], Request::Free) {
+            Request::Write(offset, frames) => self.write(offset, &frames),
+            Request::Zero(offset, bytes) => self.memory.write(offset, &alloc::vec![0; bytes as usize]),
+            Request::Flush => true,
+            other => {
+                self.requests[slot] = other;
+                return;
+            }
+        };
+        if !core::mem::take(&mut self.is_forgotten[slot]) {
+            self.requests[slot] = Request::Done(well);
         }
+    }
+
+    fn write(&mut self, offset: u64, frames: &[Frame]) -> bool {
+        let may = self.writes_left.is_none_or(|left| left > 0);
+        self.writes_left = self.writes_left.map(|left| left.saturating_sub(1));
+        let mut pages = frames.iter().zip((offset..).step_by(PAGE_BYTES));
+        may && pages.all(|(frame, offset)| self.memory.write_frame(offset, frame))
     }
 
     fn begin(&mut self, request: Request) -> Result<usize, Request> {
@@ -101,15 +169,46 @@ impl Region {
     /// One of so many bytes, all zeros, for good.
     #[must_use]
     pub fn new(bytes: usize) -> &'static Self {
+        Self::of(Memory::Here(alloc::vec![0; bytes]), false)
+    }
+
+    /// One that is a file of so many bytes, until its machine is gone ([`Self::end`]), with an engine that does
+    /// nothing before it is to take a step.
+    #[must_use]
+    pub fn of_file(file: File, bytes: u64) -> &'static Self {
+        Self::of(Memory::File(file, bytes), true)
+    }
+
+    fn of(memory: Memory, has_steps: bool) -> &'static Self {
         let requests = [const { Request::Free }; REQUESTS];
-        let state = State {
-            memory: alloc::vec![0; bytes],
-            requests,
-            writes_left: None,
-            is_silent: false,
-            is_forgotten: [false; REQUESTS],
-        };
+        let (writes_left, is_silent, is_forgotten) = (None, false, [false; REQUESTS]);
+        let state = State { memory, requests, writes_left, has_steps, is_silent, is_forgotten };
         Box::leak(Box::new(Self(Mutex::new(state))))
+    }
+
+    /// How many things the engine has to do.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        let is_one = |request: &&Request| !matches!(request, Request::Free | Request::Done(_));
+        self.state().requests.iter().filter(is_one).count()
+    }
+
+    /// The engine does one of them, the one with that number: it does not keep the order. Then it interrupts.
+    pub fn step(&self, number: usize) {
+        let mut state = self.state();
+        let mut slots = (0..REQUESTS).filter(|slot| !matches!(state.requests[*slot], Request::Free | Request::Done(_)));
+        if let Some(slot) = slots.nth(number) {
+            state.step(slot);
+        }
+    }
+
+    /// The machine is gone: what was under way was not done.
+    pub fn end(&self) {
+        let mut state = self.state();
+        state.memory = Memory::Gone;
+        let requests = core::mem::replace(&mut state.requests, [const { Request::Free }; REQUESTS]);
+        drop(state);
+        drop(requests);
     }
 
     /// Has writes go wrong after so many.
@@ -127,13 +226,13 @@ impl Region {
     /// # Panics
     /// If it has no such bytes.
     pub fn host_write(&self, offset: u64, bytes: &[u8]) {
-        self.state().memory[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        assert!(self.state().memory.write(offset, bytes), "there are no such bytes");
     }
 
     /// Its length, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.state().memory.len() as u64
+        self.state().memory.bytes()
     }
 
     /// There is an engine.
@@ -145,18 +244,13 @@ impl Region {
     /// Copies bytes out of it. False, and nothing is copied, if it has no such bytes.
     #[must_use]
     pub fn read(&self, offset: u64, out: &mut [u8]) -> bool {
-        let state = self.state();
-        let end = (offset as usize).checked_add(out.len());
-        let bytes = end.and_then(|end| state.memory.get(offset as usize..end));
-        bytes.map(|bytes| out.copy_from_slice(bytes)).is_some()
+        self.state().memory.read(offset, out)
     }
 
     /// Copies a page there, by the processor. False, and nothing is copied, if there is no room.
     #[must_use]
     pub fn copy(&self, offset: u64, frame: &Frame) -> bool {
-        let mut state = self.state();
-        let page = state.memory.get_mut(offset as usize..).and_then(|rest| rest.get_mut(..PAGE_BYTES));
-        page.map(|page| frame.read(0, page)).is_some()
+        self.state().memory.write_frame(offset, frame)
     }
 
     /// Has the engine write these pages.
@@ -165,8 +259,7 @@ impl Region {
     /// [`Full`].
     pub fn write(&'static self, offset: u64, frames: Vec<Frame>) -> Result<Ticket, Full> {
         let mut state = self.state();
-        let end = offset.saturating_add((frames.len() * PAGE_BYTES) as u64);
-        if frames.is_empty() || frames.len() > PAGES_MAX || end > state.memory.len() as u64 {
+        if frames.is_empty() || frames.len() > PAGES_MAX || !state.memory.has(offset, frames.len() * PAGE_BYTES) {
             return Err(Full(frames));
         }
         match state.begin(Request::Write(offset, frames)) {
@@ -182,12 +275,14 @@ impl Region {
         Some(Ticket { region: self, slot })
     }
 
-    /// Has the engine have zeros there, in at most [`PAGES_MAX`] pages; gives in how many bytes. `None`: as [`Full`].
+    /// Has the engine have zeros there, in at most [`ZEROED_MAX`] bytes; gives in how many. `None`: as [`Full`].
     pub fn zero(&'static self, offset: u64, bytes: u64) -> Option<(Ticket, u64)> {
         let mut state = self.state();
-        let zeroed = bytes.min((PAGES_MAX * PAGE_BYTES) as u64);
-        let end = offset.checked_add(bytes).filter(|end| *end <= state.memory.len() as u64);
-        let slot = end.and_then(|_| state.begin(Request::Zero(offset, zeroed)).ok())?;
+        let zeroed = bytes.min(ZEROED_MAX);
+        if !state.memory.has(offset, bytes as usize) {
+            return None;
+        }
+        let slot = state.begin(Request::Zero(offset, zeroed)).ok()?;
         Some((Ticket { region: self, slot }, zeroed))
     }
 
@@ -212,7 +307,7 @@ impl Region {
     pub fn is_idle(&self) -> bool {
         let mut state = self.state();
         state.work();
-        state.requests.iter().all(|slot| matches!(slot, Request::Free | Request::Done(_)))
+        state.requests.iter().all(|request| matches!(request, Request::Free | Request::Done(_)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

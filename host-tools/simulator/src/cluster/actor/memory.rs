@@ -16,6 +16,8 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const NOTES: u64 = DATA + 0x4000;
 const PAUSE: u64 = NOTES + 0x200;
 const PATH: u64 = NOTES + 0x300;
+/// The line that it has come to.
+const COUNT: u64 = NOTES + 0x380;
 /// The name of the job's key-value space: its length, and then itself.
 const NAME: u64 = NOTES + 0x400;
 const NAME_BYTES_MAX: usize = 256;
@@ -119,6 +121,14 @@ impl Actor<'_> {
         let mut numbers = [0; SCRIPT_NUMBERS];
         numbers.iter_mut().zip(words).for_each(|(slot, word)| *slot = word);
         Ok((who as u32, (who >> 32) as u32, numbers))
+    }
+
+    pub(super) fn put_count(&self, line: u64) -> Result<(), UserExit> {
+        self.put(COUNT, &line.to_le_bytes())
+    }
+
+    pub(super) fn read_count(&self) -> Result<u64, UserExit> {
+        self.word(COUNT)
     }
 
     pub(super) fn put_name(&self, name: &str) -> Result<(), UserExit> {

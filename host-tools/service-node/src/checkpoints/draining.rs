@@ -6,7 +6,7 @@ use coppice_api::checkpoint::{CheckpointState, CheckpointView, Drained};
 use coppice_protocol::ids::JobId;
 use tokio::sync::watch;
 
-use super::checkpoints::Checkpoints;
+use super::Checkpoints;
 use crate::controller::Objects;
 
 /// One that is being drained; a job has one at a time.
@@ -45,7 +45,7 @@ impl Checkpoints {
     }
 
     /// Those that are being drained, of a job or of all.
-    pub(super) fn being_drained(&self, job: Option<u64>) -> Vec<CheckpointView> {
+    pub(crate) fn being_drained(&self, job: Option<u64>) -> Vec<CheckpointView> {
         let draining = self.draining.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = draining.iter().filter(|(of, _)| job.is_none_or(|job| job == of.0));
         wanted.map(|(_, draining)| draining.view()).collect()

@@ -1,61 +1,62 @@
 //! What is done with checkpoints without anybody asking for it: they are made and deleted, and jobs that have lost a
 //! node go on from them. When, the controller says.
 
-use std::time::Instant;
-
 use coppice_api::checkpoint::{CheckpointMode, CheckpointName, CheckpointPolicy, RestartOrder};
 use coppice_api::job::Submission;
 use coppice_protocol::ids::JobId;
 use coppice_storage::{Storage, StorageError};
-use tokio::sync::mpsc;
+use tokio::sync::oneshot;
 
-use super::checkpoint::make;
-use super::checkpoints::Busy;
 use super::deleting::collect;
-use super::restart::{prepare, submit};
-use super::{Api, going_down};
+use super::making::make;
+use super::restarting::{prepare, submit};
+use super::{Around, Busy, going_down};
 use crate::controller::Refused;
 use crate::limits::{CHECKPOINT_TURN_INTERVAL, CHECKPOINT_TURN_TIME_MAX, HOST_FILE_TIME_MAX, RESTART_CHECKPOINTS_MAX};
 use crate::plant::{CheckpointEvent, CheckpointOrder};
 
-impl Api {
-    /// Carries orders out, each in a task of its own, until nobody gives any more.
-    pub async fn carry_out(self, mut orders: mpsc::UnboundedReceiver<CheckpointOrder>) {
-        while let Some(order) = orders.recv().await {
-            let api = self.clone();
-            tokio::spawn(async move {
-                // In a task of its own, so that the controller hears of it whatever becomes of that.
-                match order {
-                    CheckpointOrder::Make { job, keep } => {
-                        let made = tokio::spawn(make_and_delete(api.clone(), job, keep)).await;
-                        let troubles = made.unwrap_or_else(|_| vec![going_down().message]);
-                        api.say(job, CheckpointEvent::Tried { troubles }).await;
-                    }
-                    CheckpointOrder::Restart { job, submission } => {
-                        let restarted = tokio::spawn(restart(api.clone(), job, *submission)).await;
-                        let restarted = restarted.unwrap_or_else(|_| Err(going_down().message));
-                        if let Err(reason) = restarted {
-                            api.say(job, CheckpointEvent::NotRestarted { reason }).await;
-                        }
-                    }
-                }
-            });
+/// Carries an order out, and has the controller hear what became of that.
+pub async fn carry_out(around: impl Around, order: CheckpointOrder) {
+    match order {
+        CheckpointOrder::Make { job, keep } => {
+            let made = in_a_task(&around, make_and_delete(around.clone(), job, keep)).await;
+            let troubles = made.unwrap_or_else(|| vec![going_down().message]);
+            around.say(job, CheckpointEvent::Tried { troubles }).await;
+        }
+        CheckpointOrder::Restart { job, submission } => {
+            let restarted = in_a_task(&around, restart(around.clone(), job, *submission)).await;
+            if let Err(reason) = restarted.unwrap_or_else(|| Err(going_down().message)) {
+                around.say(job, CheckpointEvent::NotRestarted { reason }).await;
+            }
         }
     }
 }
 
+/// Does something in a task of its own, and gives what comes of it: nothing, if it does not come to its end.
+async fn in_a_task<T: Send + 'static>(
+    around: &impl Around,
+    task: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    let (answer, answered) = oneshot::channel();
+    around.spawn(async move {
+        // Who waits for it goes only if everything does.
+        let _ = answer.send(task.await);
+    });
+    answered.await.ok()
+}
+
 /// Makes a checkpoint of a job, and deletes what is too old then. Gives what went wrong.
-async fn make_and_delete(api: Api, job: JobId, keep: u32) -> Vec<String> {
-    let making = match turn(&api, job).await {
+async fn make_and_delete(around: impl Around, job: JobId, keep: u32) -> Vec<String> {
+    let making = match turn(&around, job).await {
         Ok(Some(making)) => making,
         // Somebody has one made at this moment, which is as good.
         Ok(None) => return Vec::new(),
         Err(refused) => return vec![none_made(job, &refused)],
     };
-    let made = make(&api, job, CheckpointMode::default()).await;
+    let made = make(&around, job, CheckpointMode::default()).await;
     drop(making);
     match made {
-        Ok(_) => match delete_old(&api, job, keep).await {
+        Ok(_) => match delete_old(&around, job, keep).await {
             Ok(()) => Vec::new(),
             Err(Refused { message, .. }) => vec![format!("old checkpoints of job {job} are not deleted: {message}")],
         },
@@ -69,14 +70,14 @@ fn none_made(job: JobId, Refused { message, .. }: &Refused) -> String {
 }
 
 /// Waits until one can be made. Nothing if one of the job is being made already.
-async fn turn(api: &Api, job: JobId) -> Result<Option<Busy>, Refused> {
-    let since = Instant::now();
+async fn turn(around: &impl Around, job: JobId) -> Result<Option<Busy>, Refused> {
+    let since = around.now();
     loop {
-        match api.checkpoints.make(job) {
+        match around.checkpoints().make(job) {
             Ok(making) => return Ok(Some(making)),
             // Of others.
-            Err(Refused { status: 503, .. }) if since.elapsed() < CHECKPOINT_TURN_TIME_MAX => {
-                tokio::time::sleep(CHECKPOINT_TURN_INTERVAL).await;
+            Err(Refused { status: 503, .. }) if around.now() - since < CHECKPOINT_TURN_TIME_MAX => {
+                around.sleep(CHECKPOINT_TURN_INTERVAL).await;
             }
             Err(Refused { status: 409, .. }) => return Ok(None),
             Err(refused) => return Err(refused),
@@ -85,7 +86,7 @@ async fn turn(api: &Api, job: JobId) -> Result<Option<Busy>, Refused> {
 }
 
 /// Deletes the checkpoints of a job that are older than the newest whole ones, so many of which stay.
-async fn delete_old(api: &Api, job: JobId, keep: u32) -> Result<(), Refused> {
+async fn delete_old(around: &impl Around, job: JobId, keep: u32) -> Result<(), Refused> {
     let delete = move |storage: &Storage| {
         let manifests = storage.manifests(job)?;
         let whole = manifests.iter().filter(|(_, manifest)| manifest.is_ok()).map(|(number, _)| *number);
@@ -100,10 +101,10 @@ async fn delete_old(api: &Api, job: JobId, keep: u32) -> Result<(), Refused> {
         }
         Ok(old.len())
     };
-    if api.stored(HOST_FILE_TIME_MAX, delete).await? == 0 {
+    if around.stored(HOST_FILE_TIME_MAX, delete).await? == 0 {
         return Ok(());
     }
-    match collect(api).await {
+    match collect(around).await {
         // Objects are used at this moment: the room is given back with the next that are deleted.
         Err(Refused { status: 409, .. }) | Ok(_) => Ok(()),
         Err(refused) => Err(refused),
@@ -112,9 +113,9 @@ async fn delete_old(api: &Api, job: JobId, keep: u32) -> Result<(), Refused> {
 
 /// Has a new job go on from the newest checkpoint that can be used of one that has lost a node. If none can, says why
 /// the newest cannot.
-async fn restart(api: Api, job: JobId, submission: Submission) -> Result<(), String> {
+async fn restart(around: impl Around, job: JobId, submission: Submission) -> Result<(), String> {
     let from = submission.restarted_from;
-    let found = api.stored(HOST_FILE_TIME_MAX, move |storage| candidates(storage, job, from)).await;
+    let found = around.stored(HOST_FILE_TIME_MAX, move |storage| candidates(storage, job, from)).await;
     let candidates = found.map_err(|refused| refused.message)?;
     let mut why = None;
     for checkpoint in candidates {
@@ -130,9 +131,9 @@ async fn restart(api: Api, job: JobId, submission: Submission) -> Result<(), Str
             timeout_ms: submission.timeout_ms,
             checkpoint_policy: submission.checkpoint_policy.map(once_less),
         };
-        match prepare(&api, JobId(checkpoint.job), order).await {
+        match prepare(&around, JobId(checkpoint.job), order).await {
             Ok(prepared) => {
-                let restarted = submit(api, prepared, Some(job)).await;
+                let restarted = submit(around, prepared, Some(job)).await;
                 return restarted.map(drop).map_err(|refused| refused.message);
             }
             Err(refused) => {

@@ -6,7 +6,7 @@ use coppice_protocol::region::SlotKey;
 use futures_util::future::try_join_all;
 use tokio::sync::{oneshot, watch};
 
-use super::{Api, going_down};
+use super::{Around, going_down};
 use crate::controller::{Objects, Refused, Request};
 
 /// Nodes that are named in a message; of more it says how many.
@@ -37,31 +37,29 @@ impl Pull {
 #[must_use]
 pub(super) struct Wipes(Vec<(NodeId, oneshot::Receiver<Result<(), Refused>>)>);
 
-impl Api {
-    /// Has all of these pulled into the storage, or says why one of them could not be.
-    pub(super) async fn pull(&self, pulls: Vec<Pull>) -> Result<Vec<Part>, Refused> {
-        let ordered = pulls
-            .into_iter()
-            .map(|Pull { node, from, progress }| self.ask(move |answer| Request::Pull(node, from, progress, answer)));
-        Ok(try_join_all(ordered).await?.concat())
-    }
+/// Has all of these pulled into the storage, or says why one of them could not be.
+pub(super) async fn pull(around: &impl Around, pulls: Vec<Pull>) -> Result<Vec<Part>, Refused> {
+    let ordered = pulls
+        .into_iter()
+        .map(|Pull { node, from, progress }| around.ask(move |answer| Request::Pull(node, from, progress, answer)));
+    Ok(try_join_all(ordered).await?.concat())
+}
 
-    /// Orders the regions of nodes to be wiped, of a job or of all, but for a slot of each. What is ordered of them
-    /// later is done later.
-    pub(super) async fn wipe(
-        &self,
-        nodes: impl IntoIterator<Item = (NodeId, Option<SlotKey>)>,
-        job: Option<JobId>,
-    ) -> Wipes {
-        let mut wipes = Vec::new();
-        for (node, but) in nodes {
-            let (answer, answered) = oneshot::channel();
-            // If nobody takes it any more, the answer says so.
-            let _ = self.tell(Request::Wipe(node, job, but, answer)).await;
-            wipes.push((node, answered));
-        }
-        Wipes(wipes)
+/// Orders the regions of nodes to be wiped, of a job or of all, but for a slot of each. What is ordered of them later is
+/// done later.
+pub(super) async fn wipe(
+    around: &impl Around,
+    nodes: impl IntoIterator<Item = (NodeId, Option<SlotKey>), IntoIter: Send>,
+    job: Option<JobId>,
+) -> Wipes {
+    let mut wipes = Vec::new();
+    for (node, but) in nodes {
+        let (answer, answered) = oneshot::channel();
+        // If nobody takes it any more, the answer says so.
+        let _ = around.tell(Request::Wipe(node, job, but, answer)).await;
+        wipes.push((node, answered));
     }
+    Wipes(wipes)
 }
 
 impl Wipes {
@@ -84,8 +82,8 @@ impl Wipes {
     }
 
     /// Has it noted if some are not wiped, when that is known.
-    pub(super) fn in_background(self, job: JobId) {
-        tokio::spawn(async move {
+    pub(super) fn in_background(self, around: &impl Around, job: JobId) {
+        around.spawn(async move {
             if let Some(why) = self.failed().await {
                 tracing::warn!(job = job.0, why, "not wiped");
             }

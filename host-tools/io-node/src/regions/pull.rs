@@ -12,7 +12,6 @@ use coppice_protocol::region::{SLOTS, Section, Slot, SlotKey, State, Table, Tabl
 use coppice_storage::Storage;
 use rustix::io::Errno;
 
-use super::Progress;
 use super::error::{RegionError, Result};
 use super::file::Region;
 use super::index::Index;
@@ -22,7 +21,7 @@ use crate::limits::{PULL_THREADS_MAX, REGION_PARTS_MAX};
 struct Pull<'a> {
     region: &'a Region,
     storage: &'a Storage,
-    progress: &'a mut Progress,
+    progress: &'a mut dyn FnMut((u64, u64)),
     /// Objects that are stored, and that there are.
     objects: (u64, u64),
     index: Index,
@@ -40,7 +39,12 @@ struct Objects<'a> {
 }
 
 /// Stores what a slot has. One that was drained is stored anew, and stays as it is.
-pub(super) fn pull(region: &Region, storage: &Storage, from: SlotKey, progress: &mut Progress) -> Result<Vec<Part>> {
+pub(super) fn pull(
+    region: &Region,
+    storage: &Storage,
+    from: SlotKey,
+    progress: &mut dyn FnMut((u64, u64)),
+) -> Result<Vec<Part>> {
     let (slot, table) = find(region, from)?;
     let all = table.parts.iter().map(|part| part.sections.len() as u64).sum();
     let mut pull = Pull { region, storage, progress, objects: (0, all), index: Index::default() };
@@ -101,7 +105,7 @@ impl Pull<'_> {
             let start = || Builder::new().name("pull".into()).spawn_scoped(scope, || objects.store(|_| {})).ok();
             let others: Vec<_> = (0..more.min(sections.len() / 2)).map_while(|_| start()).collect();
             let (before, all) = self.objects;
-            let mine = objects.store(|stored| self.progress.at((before + stored, all)));
+            let mine = objects.store(|stored| (self.progress)((before + stored, all)));
             let others = others.into_iter().map(|other| other.join().unwrap_or_else(|why| resume_unwind(why)));
             std::iter::once(mine).chain(others).collect::<Result<Vec<_>>>()
         })?;

@@ -1,9 +1,7 @@
 //! Leading the nodes of a job through steps ([`coppice_protocol::inspect::cut`]): one rank of each node is asked for a
 //! step, and for the next when all nodes have done it. If one could not, all go on.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use coppice_api::cut::CutStep;
 use coppice_protocol::ids::{JobId, Rank};
@@ -11,25 +9,20 @@ use coppice_protocol::inspect::cut::Step;
 use coppice_protocol::inspect::{Answer, Query, Question};
 use futures_util::future::join_all;
 
-use super::Api;
+use super::Around;
 use crate::controller::{Place, Refused, Request};
 
 /// How often it is waited for the network.
 const NETWORK_TRIES: u32 = 5;
 
 /// Whoever leads a job's nodes.
-pub(super) struct Leader {
-    pub(super) api: Api,
-    pub(super) job: JobId,
+pub(crate) struct Leader<A> {
+    pub(crate) around: A,
+    pub(crate) job: JobId,
     /// What nobody else is known to them by.
-    pub(super) by: u64,
+    pub(crate) by: u64,
     /// One of each node.
-    pub(super) places: Vec<Place>,
-}
-
-/// A number that nobody else has, as nodes know by it who leads them.
-pub(super) fn new_leader(job: JobId) -> u64 {
-    RandomState::new().hash_one(job.0)
+    pub(crate) places: Vec<Place>,
 }
 
 /// A time in whole µs.
@@ -37,17 +30,17 @@ pub(super) fn us(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-impl Leader {
+impl<A: Around> Leader<A> {
     /// Leads through some steps.
-    pub(super) async fn lead(&self, order: &[Step]) -> Result<Vec<CutStep>, Refused> {
+    pub(crate) async fn lead(&self, order: &[Step]) -> Result<Vec<CutStep>, Refused> {
         let mut steps = Vec::new();
         for step in order {
-            let begun = Instant::now();
+            let begun = self.around.now();
             if let Err(refused) = self.step_in_time(*step).await {
                 self.give_up().await;
                 return Err(refused);
             }
-            steps.push(CutStep { name: step.name().into(), us: us(begun.elapsed()) });
+            steps.push(CutStep { name: step.name().into(), us: us(self.around.now() - begun) });
         }
         Ok(steps)
     }
@@ -93,12 +86,12 @@ impl Leader {
     /// Asks the nodes of some ranks, all at once, and gives their answers in the same order.
     pub(super) async fn ask_all(
         &self,
-        ranks: impl Iterator<Item = Rank>,
+        ranks: impl Iterator<Item = Rank> + Send,
         question: &Question,
     ) -> Vec<Result<Answer, Refused>> {
         let asked = ranks.map(|rank| {
             let query = Query { by: self.by, question: question.clone() };
-            self.api.ask(move |answer| Request::Inspect(self.job, rank, query, answer))
+            self.around.ask(move |answer| Request::Inspect(self.job, rank, query, answer))
         });
         join_all(asked).await
     }

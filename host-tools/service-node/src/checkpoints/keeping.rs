@@ -1,11 +1,12 @@
 //! Keeping what was recorded: nodes are asked until each of them has all of it in its region, or has given it to its
 //! I/O node.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use coppice_protocol::checkpoint::Saving;
 use coppice_protocol::inspect::{Answer, Question};
 
+use super::Around;
 use super::leading::{Leader, something_else};
 use crate::controller::{Place, Refused};
 use crate::limits::{SAVING_ASK_INTERVAL_MAX, SAVING_ASK_INTERVAL_MIN};
@@ -14,9 +15,9 @@ use crate::limits::{SAVING_ASK_INTERVAL_MAX, SAVING_ASK_INTERVAL_MIN};
 pub(super) type Kept = (Place, Saving);
 
 /// Waits until all nodes have kept what they recorded, of which they may do nothing for so long.
-pub(super) async fn kept(leader: &Leader, silence: Duration) -> Result<Vec<Kept>, Refused> {
+pub(super) async fn kept<A: Around>(leader: &Leader<A>, silence: Duration) -> Result<Vec<Kept>, Refused> {
     let mut all: Vec<Kept> = leader.places.iter().map(|place| (*place, Saving::default())).collect();
-    let (mut furthest, mut since) = (0, Instant::now());
+    let (mut furthest, mut since) = (0, leader.around.now());
     let mut interval = SAVING_ASK_INTERVAL_MIN;
     loop {
         let open: Vec<&mut Kept> = all.iter_mut().filter(|(_, saving)| !is_kept(saving)).collect();
@@ -45,15 +46,15 @@ pub(super) async fn kept(leader: &Leader, silence: Duration) -> Result<Vec<Kept>
         };
         let far = all.iter().map(done).fold(0_u64, u64::saturating_add);
         if far > furthest {
-            (furthest, since) = (far, Instant::now());
-        } else if since.elapsed() > silence {
+            (furthest, since) = (far, leader.around.now());
+        } else if leader.around.now() - since > silence {
             let seconds = silence.as_secs();
             return Err(Refused::conflict(&format!(
                 "its nodes have kept nothing more for {seconds} s; is what the checkpoints lie on still there?"
             )));
         }
         if !all.iter().all(|(_, saving)| is_kept(saving)) {
-            tokio::time::sleep(interval).await;
+            leader.around.sleep(interval).await;
             interval = (interval * 2).min(SAVING_ASK_INTERVAL_MAX);
         }
     }
