@@ -159,6 +159,8 @@ pub struct Keeping {
     /// Ranks do not go on before all of it lies in the region or is with the I/O node, so that none of it need be
     /// copied for them.
     pub copy: bool,
+    /// All of it is given to the I/O nodes: what is in regions may be wiped at any time.
+    pub elsewhere: bool,
 }
 
 /// What a rank is to be made from instead of its program's beginning.

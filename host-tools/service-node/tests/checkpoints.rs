@@ -39,7 +39,7 @@ fn leaders(cluster: &Cluster) -> Vec<u64> {
 
 /// The steps of one that goes on from another.
 fn since(by: u64) -> [Step; 5] {
-    Step::of_checkpoint(Keeping { since: Some(by), copy: false })
+    Step::of_checkpoint(Keeping { since: Some(by), ..Keeping::default() })
 }
 
 /// Those of one that does not.

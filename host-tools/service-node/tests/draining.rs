@@ -125,7 +125,7 @@ async fn each_is_the_base_of_the_next_and_the_newest_alone_stays_in_regions() {
     let cluster = served.down().await;
     let keepings = keepings(&cluster);
     let [(first, _), (second, _), (third, _)] = keepings[..] else { panic!("{keepings:?}") };
-    let since = |since| Keeping { since, copy: false };
+    let since = |since| Keeping { since, ..Keeping::default() };
     assert_eq!(keepings, [(first, since(None)), (second, since(Some(first))), (third, since(None))]);
     let of_job = Some(JobId(job));
     let slot = |slot, key| Some(SlotKey { slot, key });
@@ -142,6 +142,18 @@ async fn each_is_the_base_of_the_next_and_the_newest_alone_stays_in_regions() {
         ];
         assert_eq!(wipes(&cluster, node), expected);
     }
+}
+
+#[tokio::test]
+async fn what_may_be_wiped_later_does_not_lie_in_regions() {
+    let mut cluster = cluster(2);
+    cluster.behaviour.cutting.not_wiped.insert(NodeId(1), "its disk does not answer".to_owned());
+    let served = Served::new(cluster);
+    let job = served.submit(4).await;
+    checkpoint(&served, job).await.expect("made");
+    let cluster = served.down().await;
+    let [(_, keeping)] = keepings(&cluster)[..] else { panic!("one") };
+    assert_eq!(keeping, Keeping { elsewhere: true, ..Keeping::default() });
 }
 
 #[tokio::test]

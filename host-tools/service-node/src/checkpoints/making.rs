@@ -39,12 +39,14 @@ pub async fn make(around: &impl Around, job: JobId, mode: CheckpointMode) -> Res
     let since = newest.as_ref().filter(|newest| newest.is_base).map(|newest| newest.by);
     let mut result = Err(Refused::conflict(&format!("ranks of job {job} were leaving a barrier; try again")));
     for _ in 0..CHECKPOINT_TRIES {
-        if let Some(why) = wipe(around, but(&places, &slots), None).await.failed().await {
-            // Then nodes may have to give it to their I/O nodes themselves.
-            tracing::warn!(job = job.0, why, "no room made for a checkpoint");
+        let not_wiped = wipe(around, but(&places, &slots), None).await.failed().await;
+        if let Some(why) = &not_wiped {
+            // They may be, later, with whatever is there by then.
+            tracing::warn!(job = job.0, why, "a checkpoint is not to lie in regions");
         }
         let leader = Leader { around: around.clone(), job, by: around.new_leader(job), places: places.clone() };
-        match attempt(&leader, &submitted, Keeping { since, copy: mode == CheckpointMode::Copy }).await {
+        let keeping = Keeping { since, copy: mode == CheckpointMode::Copy, elsewhere: not_wiped.is_some() };
+        match attempt(&leader, &submitted, keeping).await {
             Ok(None) => {}
             Ok(Some((report, newest))) => {
                 wipe(around, but(&places, &newest.slots), Some(job)).await.in_background(around, job);

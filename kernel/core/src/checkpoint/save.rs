@@ -205,7 +205,7 @@ async fn save(
     let said = |error: NotSaved| error.to_string();
     let known = saving.take_last().map(|last| Known::new(last, device.as_deref(), &quota)).transpose();
     let known = known.map_err(|errno| said(errno.into()))?;
-    let mut region = match device {
+    let mut region = match device.filter(|_| !keeping.elsewhere) {
         Some(region) => region.fill((job, by), keeping.copy, &quota).await.map_err(|error| said(error.into()))?,
         None => None,
     };
