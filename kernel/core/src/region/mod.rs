@@ -104,15 +104,11 @@ impl Region {
         self.flush().await
     }
 
-    /// Empties slots that the node was filling when it went.
+    /// Empties slots whose headers were torn when the node went. One that it was filling stays what it is until it is
+    /// filled again, or wiped: by that the I/O node knows that there is something of it.
     async fn clear(&self) -> Result<(), NotWritten> {
         for slot in 0..SLOTS {
-            let is_ours = match self.said(slot).await {
-                Said::Nothing => false,
-                Said::Noise => true,
-                Said::Slot(slot) => slot.state == State::Filling,
-            };
-            if is_ours {
+            if matches!(self.said(slot).await, Said::Noise) {
                 self.write_bytes(header_offset(slot), &[0; SAID_BYTES]).await?;
             }
         }

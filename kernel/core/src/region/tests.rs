@@ -231,7 +231,7 @@ fn ranks_that_stand_do_not_wait_for_the_engine() {
 }
 
 #[test]
-fn what_was_being_filled_when_the_node_went_is_emptied() {
+fn what_was_being_filled_when_the_node_went_is_left_to_be_wiped_or_filled_again() {
     let (device, region) = region(BLOCKS);
     let (key, _) = filled(&region, 1, &[3]).expect("written");
     let names = drain(device, &region, key);
@@ -241,9 +241,9 @@ fn what_was_being_filled_when_the_node_went_is_emptied() {
     device.host_write(header_offset(2), b"torn");
     let again = Region::new(device, frames()).expect("not too small");
     run(Arc::clone(&again).prepare());
-    for slot in [1, 2] {
-        let mut header = [1; 64];
-        assert!(device.read(header_offset(slot), &mut header) && header == [0; 64], "{slot}");
-    }
+    assert_eq!(again.slot(1), Some(filling));
+    let mut header = [1; 64];
+    assert!(device.read(header_offset(2), &mut header) && header == [0; 64]);
     assert!(again.object(&names[0]).is_some(), "what is whole stays");
+    assert_eq!(filled(&again, 3, &[4]).expect("written").0.slot, 1);
 }

@@ -17,24 +17,26 @@ struct Found {
     tables: Blocks,
     /// Blocks of slots that stay.
     staying: Blocks,
-    /// The node fills a slot, in blocks that nobody else knows.
+    /// The node fills a slot for somebody else, in blocks that nobody else knows.
     is_filling: bool,
 }
 
 /// Wipes what there is of a job, or of all, but for that.
 ///
-/// Without a job and an exception everything goes, also what no slot has: so that is for a node that does not run.
-/// Where one fills a slot all the same, what no slot has stays.
+/// Whoever has that done knows that the node fills no slot for the job any more, or none at all. So one that is being
+/// filled was given up, and goes; its blocks are among those that no slot has, which go with it, as they do with what
+/// there is of all. Where the node fills a slot for another job all the same, what no slot has stays.
 pub(super) fn wipe(region: &Region, job: Option<JobId>, but: Option<SlotKey>) -> Result<()> {
     let is_all = job.is_none() && but.is_none();
     let mut found = Found::new(region)?;
-    let mut damaged = Vec::new();
+    let (mut given_up, mut damaged) = (Vec::new(), Vec::new());
     for number in 0..SLOTS {
         let header = region.header(number)?;
         let slot = region.slot(&header);
-        let goes =
-            |slot: &Slot| job.is_none_or(|job| slot.job == job) && but != Some(SlotKey { slot: number, key: slot.key });
+        let is_its = |slot: &Slot| job.is_none_or(|job| slot.job == job);
+        let goes = |slot: &Slot| is_its(slot) && but != Some(SlotKey { slot: number, key: slot.key });
         match slot {
+            Some(slot) if slot.state == State::Filling && is_its(&slot) => given_up.push(number),
             Some(Slot { state: State::Filling, .. }) => found.is_filling = true,
             Some(slot) if goes(&slot) => found.add_going(region, number, &slot)?,
             Some(slot) => found.add_staying(region, &slot)?,
@@ -42,11 +44,14 @@ pub(super) fn wipe(region: &Region, job: Option<JobId>, but: Option<SlotKey>) ->
             None => {}
         }
     }
-    if is_all && !found.is_filling {
+    if !found.is_filling && (job.is_none() || !given_up.is_empty()) {
         found.going.use_extent(Extent { offset: 0, bytes: u64::MAX, check: 0 });
+    }
+    found.headers.append(&mut given_up);
+    if is_all {
         // For a node that runs they are empty, and to be filled.
         found.headers.append(&mut damaged);
-    } else if found.headers.is_empty() {
+    } else if found.headers.is_empty() && job.is_some() {
         return Ok(());
     }
     found.punch(region)?;

@@ -97,24 +97,44 @@ fn lists_of_many_objects_go_too() {
 }
 
 #[test]
-fn what_is_filled_and_what_no_slot_has_stays_while_the_node_may_be_at_it() {
+fn what_is_filled_for_another_job_and_what_no_slot_has_stays() {
     run(async {
         let mut pset = start().await;
         let (mut region, _) = shared(&pset);
         let filled = region.write(b"an object of the slot that is filled");
         let key = SlotKey { slot: 1, key: 77 };
-        region.filling(key, JOB);
+        region.filling(key, OTHER);
         region.write_header(3, b"damaged, and so the node's");
-        assert_eq!(wipe(&mut pset, region.node, None, None).await, None);
+        assert_eq!(wipe(&mut pset, region.node, Some(JOB), None).await, None);
         assert_eq!(region.used(), blocks_of([filled]));
         assert_eq!(region.slot(1).map(|slot| slot.state), Some(State::Filling));
         assert!(region.read(header_offset(3), 8).starts_with(b"damaged"));
-        // The node does not run any more.
-        region.write_header(1, b"");
+        // Nobody fills one any more.
         assert_eq!(wipe(&mut pset, region.node, None, None).await, None);
         assert!(region.used().is_empty());
         assert!(region.read(header_offset(0), HEADER_BYTES * u64::from(SLOTS)).iter().all(|byte| *byte == 0));
     });
+}
+
+#[test]
+fn nothing_is_left_of_what_was_given_up_while_it_was_filled() {
+    for job in [Some(JOB), None] {
+        run(async {
+            let mut pset = start().await;
+            let (mut region, _) = shared(&pset);
+            let _ = pull(&mut pset, region.node, FROM).await.unwrap();
+            let parts = pull(&mut pset, region.node, NEWER).await.unwrap();
+            let there = region.used();
+            region.write(b"an object of the slot that was filled");
+            region.filling(SlotKey { slot: 1, key: 77 }, JOB);
+            assert_eq!(wipe(&mut pset, region.node, job, Some(NEWER)).await, None);
+            assert!(region.used().iter().all(|block| there.contains(block)), "{:?} and not {there:?}", region.used());
+            assert_eq!((region.slot(1), region.slot(FROM.slot)), (None, None));
+            assert_eq!(pull(&mut pset, region.node, NEWER).await.unwrap(), parts);
+            assert_eq!(wipe(&mut pset, region.node, Some(JOB), None).await, None);
+            assert!(region.used().is_empty());
+        });
+    }
 }
 
 #[test]
