@@ -66,7 +66,8 @@ pub(super) async fn collect(api: &Api) -> Result<Collected, Refused> {
         return Err(Refused::conflict(later));
     };
     let collect = move |storage: &Storage| {
-        let collected = storage.collect();
+        // Nobody puts anything there now: what is half-written is of I/O nodes that were killed.
+        let collected = storage.sweep().and_then(|_| storage.collect());
         drop(alone);
         collected
     };
