@@ -2,6 +2,7 @@
 //! from one of its whole checkpoints, and is what it was then.
 
 mod moments;
+mod programs;
 mod steps;
 mod suite;
 
@@ -38,6 +39,25 @@ pub(crate) enum Victim {
 
 /// All of them.
 pub(crate) const VICTIMS: [Victim; 4] = [Victim::Node, Victim::Nodes, Victim::IoNode, Victim::ServiceNode];
+
+/// The service node, stopped until this is dropped: what others do without it comes to where they wait for it.
+pub(crate) struct Held(OwnedFd);
+
+impl Held {
+    #[track_caller]
+    pub(crate) fn stop(service_node: &Aim) -> Self {
+        let process = service_node.processes[0].try_clone().expect("a descriptor");
+        pidfd_send_signal(&process, Signal::STOP).expect("stop");
+        Self(process)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // It may have been killed.
+        let _ = pidfd_send_signal(&self.0, Signal::CONT);
+    }
+}
 
 /// Processes that are about to be killed.
 pub(crate) struct Aim {

@@ -12,14 +12,13 @@ use std::time::{Duration, Instant};
 use coppice_protocol::region::{HEADER_BYTES, SLOTS, header_offset};
 use coppice_tests::Cluster;
 use coppice_tests::cluster::finish_child;
-use coppice_tests::guests::{BUSYBOX, Toolchain, program};
 use coppice_tests::random::{Random, told};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
+use super::programs::{Program, programs};
 use super::{Aim, VICTIMS, Victim};
 use crate::checkpoint::{checkpoint_soon, restart, said, start};
-use crate::mpi;
 use crate::regions::region;
 
 /// The suite's seed, and moments of each program, of how many programs.
@@ -37,64 +36,6 @@ const MAKING_MILLISECONDS_MAX: u64 = 400;
 
 /// How often a program is run for each moment that is wanted, if it comes to its end before.
 const RUNS_OF_MOMENT: u64 = 20;
-
-/// Something that is run.
-struct Program {
-    name: &'static str,
-    path: String,
-    arguments: &'static [&'static str],
-    /// Ranks and ranks of a node, and the nodes that it runs on in turn.
-    ranks: &'static [&'static str],
-    nodes: [&'static str; 2],
-    /// Lines of its result begin so.
-    result: &'static str,
-    /// A file that it makes.
-    file: Option<&'static str>,
-}
-
-const ALONE: [&str; 2] = ["0", "3"];
-const TWO: [&str; 2] = ["0-1", "2-3"];
-const FOUR: [&str; 4] = ["-n", "4", "--ranks-per-node", "2"];
-
-/// Counts in words that busybox computes, and says some of them.
-const AWK: &str = "BEGIN { for (i = 1; i < 100000; i++) { a[i % 1000] += i * i % 7919; s += a[i % 13]; \
-                   if (i % 2000 == 0) print i, s } }";
-
-fn programs() -> Vec<Program> {
-    let alone = |name, path: String, arguments| Program {
-        name,
-        path,
-        arguments,
-        ranks: &[],
-        nodes: ALONE,
-        result: "",
-        file: None,
-    };
-    let guest = |name, toolchain| alone(name, program(name, toolchain).to_string_lossy().into_owned(), &[]);
-    let of_four = |name, arguments| Program {
-        path: mpi::guest(name),
-        ranks: &FOUR,
-        nodes: TWO,
-        arguments,
-        ..guest("true", Toolchain::Musl)
-    };
-    let named = |name, program: Program| Program { name, ..program };
-    let exchange = guest("exchange", Toolchain::Musl);
-    vec![
-        named("ring", of_four("ring", &["800"])),
-        alone("busybox", BUSYBOX.to_owned(), &["awk", AWK]),
-        named("halo", Program { file: Some("heat.ppm"), ..of_four("halo", &["64", "200", "/heat.ppm"]) }),
-        guest("threads_sync", Toolchain::Musl),
-        Program { ranks: &["-n", "2"], nodes: TWO, arguments: &["8388608"], result: "rank ", ..exchange },
-        named("allreduce", of_four("allreduce", &["3"])),
-        guest("signals", Toolchain::Glibc),
-        named("onesided", of_four("onesided", &[])),
-        guest("sockets", Toolchain::Glibc),
-        guest("threads_openmp", Toolchain::OpenMp),
-        named("io", Program { file: Some("words"), ..of_four("io", &["/words"]) }),
-        named("agrees", of_four("agrees", &["4", "30"])),
-    ]
-}
 
 /// How a job ends behind a checkpoint.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use coppice_tests::Cluster;
 use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::random::told;
 
-use super::{Aim, VICTIMS, Victim};
+use super::{Aim, Held, VICTIMS, Victim};
 use crate::checkpoint::{checkpoint, end, files_below, restart, said, start, wait_for};
 use crate::mpi;
 use crate::regions::{has_secret, objects, region, slots};
@@ -185,11 +185,18 @@ impl Try<'_> {
         let slots = all_slots(cluster).into_iter().map(|(node, key, _)| (node, key)).collect();
         let before = Before { cluster, job: job.to_owned(), slots, objects, of_each: objects - empty };
         let aim = Aim::at(cluster, self.victim, self.number);
+        let service_node = Aim::at(cluster, Victim::ServiceNode, 0);
         let mut command = cluster.command(&["checkpoint", job]);
         let making = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+        // I/O nodes drain what they were told to, and then it is the service node's turn, which would be over at once.
+        let held = (Step::First < self.step && self.step < Step::Manifest).then(|| {
+            before.wait_for(Step::First);
+            Held::stop(&service_node)
+        });
         let seen = before.wait_for(self.step);
         aim.kill();
         let then = before.step();
+        drop(held);
         let made = finish_child(making, "checkpoint");
         aim.recover(cluster, &UP);
         let title = format!("{:?} killed at {:?} ({seen:?} to {then:?})", self.victim, self.step);
