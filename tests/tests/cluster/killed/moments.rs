@@ -71,6 +71,11 @@ impl Moments<'_> {
         text
     }
 
+    fn note(&mut self, line: String) {
+        println!("  {line}");
+        self.done.push(line);
+    }
+
     fn told(&self) -> String {
         self.done.iter().map(|line| format!("\n  {line}")).collect()
     }
@@ -164,7 +169,7 @@ impl Moments<'_> {
         }
         let ended = cluster.coppice(&["wait", job]);
         assert!([0, 125, 137].contains(&ended.status), "{}: {}{}", program.name, ended.stderr, self.told());
-        self.done.push(line);
+        self.note(line);
         let listed = cluster.coppice(&["checkpoints", job, "--json"]);
         if !listed.text().contains("checkpoint") {
             return if ended.status == 0 { Moment::Over } else { Moment::Nothing };
@@ -177,7 +182,7 @@ impl Moments<'_> {
         emptied.iter().for_each(|node| empty(cluster, *node));
         self.nodes = self.random.one_of(&program.nodes);
         let next = restart(cluster, job, &["--nodes-list", self.nodes]);
-        self.done.push(format!("job {next} from {job} on {}, regions of {emptied:?} emptied", self.nodes));
+        self.note(format!("job {next} from {job} on {}, regions of {emptied:?} emptied", self.nodes));
         Moment::Restarted(next, ending)
     }
 

@@ -12,8 +12,8 @@ use coppice_tests::random::told;
 use crate::checkpoint::{checkpoint_soon, restart, said, start};
 use crate::mpi;
 
-/// A checkpoint is made so often, and a job goes on from one of so many. Of a program that is over sooner one is made
-/// whenever there can be.
+/// A checkpoint is made so often, and a job goes on from one of so many. Most programs are over sooner: of one that has
+/// not gone on from any yet one is made whenever there can be.
 const INTERVAL: Duration = Duration::from_secs(1);
 const RESTART_ONE_OF: u32 = 5;
 
@@ -46,7 +46,8 @@ fn run(cluster: &Cluster, line: &str) -> u32 {
                 assert!([0, 137].contains(&ended.status), "{line}: {}", ended.stderr);
                 job = restart(cluster, &checkpoint, &[]);
                 jobs.push(job.clone());
-                is_restarted = true;
+                // It is to come to its end now.
+                (is_restarted, interval) = (true, INTERVAL);
             }
             assert!(begun.elapsed() < PROGRAM_TIME_MAX, "{line}: no end");
             std::thread::sleep(interval);
@@ -59,7 +60,6 @@ fn run(cluster: &Cluster, line: &str) -> u32 {
         if is_restarted {
             break;
         }
-        interval = if begun.elapsed() > INTERVAL * RESTART_ONE_OF { INTERVAL } else { Duration::ZERO };
     }
     made
 }
