@@ -5,18 +5,18 @@
 //! The moments follow from `COPPICE_SEED`; `COPPICE_MOMENTS` says how many there are for each program, and
 //! `COPPICE_SECONDS` has all programs come again and again for so long, as `cargo xtask soak` has it.
 
-use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use coppice_protocol::region::{HEADER_BYTES, SLOTS, header_offset};
 use coppice_tests::Cluster;
-use coppice_tests::cluster::finish_child;
+use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::random::{Random, told};
 
 use rustix::fs::{FallocateFlags, fallocate};
+use serde_json::Value;
 
-use super::programs::{Program, programs};
+use super::programs::{Program, has_same_lines, is_put_together, programs};
 use super::{Aim, VICTIMS, Victim};
 use crate::checkpoint::{checkpoint_soon, restart, said, start};
 use crate::regions::region;
@@ -29,10 +29,14 @@ const PROGRAMS: usize = 2;
 const UP: [&str; 8] = ["--nodes", "4", "--pset-size", "2", "--memory", "128M", "--cores", "2"];
 const NODES: u32 = 4;
 
-/// How long a program runs before it is checkpointed at most, and how long a checkpoint is made before something is
-/// killed, ms.
+/// How long a program runs before it is checkpointed at most, how long a checkpoint is made before something is killed,
+/// and how long a job goes on from one, ms.
 const PAUSE_MILLISECONDS_MAX: u64 = 700;
 const MAKING_MILLISECONDS_MAX: u64 = 400;
+const STARTING_MILLISECONDS_MAX: u64 = 2000;
+
+/// Longest the ranks of a job may take to be there.
+const START_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// How often a program is run for each moment that is wanted, if it comes to its end before.
 const RUNS_OF_MOMENT: u64 = 20;
@@ -98,19 +102,20 @@ impl Moments<'_> {
             }
             self.done.clear();
             // All jobs that went on from each other, and whether all that they said is known.
-            let (mut jobs, mut is_all) = (vec![self.start(program)], true);
+            let (mut jobs, mut newest, mut is_all) = (vec![self.start(program)], None, true);
             let is_over = loop {
                 let job = jobs.last().expect("there is one").clone();
                 if had == moments {
                     break true;
                 }
-                match self.moment(program, &job) {
+                match self.moment(program, &job, newest.take()) {
                     Moment::Over => break true,
-                    Moment::Restarted(next, ending) => {
+                    Moment::Restarted { job, from, ending } => {
                         had += 1;
+                        newest = Some(from);
                         // What these were about to pass on is lost with them.
                         is_all &= !matches!(ending, Ending::Lost(Victim::IoNode | Victim::ServiceNode));
-                        jobs.push(next);
+                        jobs.push(job);
                     }
                     // It begins once more.
                     Moment::Nothing => break false,
@@ -134,8 +139,9 @@ impl Moments<'_> {
         had
     }
 
-    /// Checkpoints a job at a random moment, has it end and go on.
-    fn moment(&mut self, program: &Program, job: &str) -> Moment {
+    /// Has a job end at a random moment: behind a checkpoint, while one is made, or while it goes on from one. Then it
+    /// goes on from the newest that there is.
+    fn moment(&mut self, program: &Program, job: &str, from: Option<String>) -> Moment {
         let cluster = self.cluster;
         std::thread::sleep(self.random.time_below(PAUSE_MILLISECONDS_MAX));
         let ending = match self.random.below(VICTIMS.len() as u64 + 1) {
@@ -144,25 +150,25 @@ impl Moments<'_> {
         };
         let which = self.one_of_its_nodes();
         let aim = if let Ending::Lost(victim) = ending { Some(Aim::at(cluster, victim, which)) } else { None };
-        let is_whole = self.random.below(2) == 0;
         let mut line = format!("job {job}: {ending:?} {which}");
-        if is_whole {
-            if checkpoint_soon(cluster, job).is_none() {
-                return Moment::Over;
+        let ways = if from.is_some() { 3 } else { 2 };
+        match self.random.below(ways) {
+            0 => {
+                if checkpoint_soon(cluster, job).is_none() {
+                    return Moment::Over;
+                }
+                self.kill(ending, aim.as_ref(), job);
             }
-        } else {
-            let mut command = cluster.command(&["checkpoint", job]);
-            let making = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
-            let time = self.random.time_below(MAKING_MILLISECONDS_MAX);
-            std::thread::sleep(time);
-            line += &format!(" after {time:?}");
-            self.kill(ending, aim.as_ref(), job);
-            let made = finish_child(making, "checkpoint");
-            assert!([0, 125].contains(&made.status), "{}: {}{}", program.name, made.stderr, self.told());
-            line += &format!(", {}{}", made.text().trim(), made.stderr.trim());
-        }
-        if is_whole {
-            self.kill(ending, aim.as_ref(), job);
+            1 => {
+                self.wait_until_it_runs(job);
+                let mut command = cluster.command(&["checkpoint", job]);
+                let making = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+                line += &self.kill_after(MAKING_MILLISECONDS_MAX, ending, aim.as_ref(), job);
+                let made = finish_child(making, "checkpoint");
+                assert!([0, 125].contains(&made.status), "{}: {}{}", program.name, made.stderr, self.told());
+                line += &format!(", {}{}", made.text().trim(), made.stderr.trim());
+            }
+            _ => line += &self.kill_after(STARTING_MILLISECONDS_MAX, ending, aim.as_ref(), job),
         }
         if let Some(aim) = aim {
             aim.recover(cluster, &UP);
@@ -171,9 +177,12 @@ impl Moments<'_> {
         assert!([0, 125, 137].contains(&ended.status), "{}: {}{}", program.name, ended.stderr, self.told());
         self.note(line);
         let listed = cluster.coppice(&["checkpoints", job, "--json"]);
-        if !listed.text().contains("checkpoint") {
-            return if ended.status == 0 { Moment::Over } else { Moment::Nothing };
+        let listed: Value = serde_json::from_slice(&listed.stdout).unwrap_or_default();
+        let newest = listed.as_array().and_then(|all| all.last()?["checkpoint"].as_str().map(str::to_owned));
+        if newest.is_none() && ended.status == 0 {
+            return Moment::Over;
         }
+        let Some(newest) = newest.or(from) else { return Moment::Nothing };
         let emptied: Vec<u32> = match self.random.below(3) {
             0 => Vec::new(),
             1 => (0..NODES).collect(),
@@ -181,9 +190,25 @@ impl Moments<'_> {
         };
         emptied.iter().for_each(|node| empty(cluster, *node));
         self.nodes = self.random.one_of(&program.nodes);
-        let next = restart(cluster, job, &["--nodes-list", self.nodes]);
-        self.note(format!("job {next} from {job} on {}, regions of {emptied:?} emptied", self.nodes));
-        Moment::Restarted(next, ending)
+        let next = restart(cluster, &newest, &["--nodes-list", self.nodes]);
+        self.note(format!("job {next} from {newest} on {}, regions of {emptied:?} emptied", self.nodes));
+        Moment::Restarted { job: next, from: newest, ending }
+    }
+
+    /// Kills at some time below that, and says when.
+    fn kill_after(&mut self, milliseconds: u64, ending: Ending, aim: Option<&Aim>, job: &str) -> String {
+        let time = self.random.time_below(milliseconds);
+        std::thread::sleep(time);
+        self.kill(ending, aim, job);
+        format!(" after {time:?}")
+    }
+
+    /// Waits until all ranks of a job are there, or are over.
+    fn wait_until_it_runs(&self, job: &str) {
+        wait_until("it runs", START_TIME_MAX, || {
+            let state = self.cluster.json(&["job", job])["state"].clone();
+            if ["running", "ended"].iter().any(|wanted| state == *wanted) { Ok(()) } else { Err(state.to_string()) }
+        });
     }
 
     /// One of the nodes that the job runs on.
@@ -209,31 +234,15 @@ enum Moment {
     /// It comes to its end by itself.
     Over,
     /// It goes on as another.
-    Restarted(String, Ending),
+    Restarted {
+        /// Its number now.
+        job: String,
+        /// From which checkpoint.
+        from: String,
+        ending: Ending,
+    },
     /// It is lost, and there is no checkpoint of it.
     Nothing,
-}
-
-/// Whether what jobs of one rank said that went on from each other is one text: what each says begins where those
-/// before it ended or earlier, unless some of that was lost.
-fn is_put_together(text: &str, parts: &[String], is_all: bool) -> bool {
-    let mut end = 0;
-    for part in parts {
-        let begins = text.match_indices(part.as_str()).map(|(at, _)| at);
-        let Some(begin) = begins.filter(|at| !is_all || *at <= end).last() else { return false };
-        end = end.max(begin + part.len());
-    }
-    end == text.len()
-}
-
-/// Whether what jobs of several ranks said that went on from each other has all the lines of a text that begin so, in
-/// whatever order and maybe twice, and no others; all, unless some of that was lost.
-fn has_same_lines(text: &str, parts: &[String], (begin, is_all): (&str, bool)) -> bool {
-    let wanted = |text: &'_ str| -> BTreeSet<String> {
-        text.lines().filter(|line| line.starts_with(begin)).map(str::to_owned).collect()
-    };
-    let (all, found) = (wanted(text), wanted(&parts.concat()));
-    found.is_subset(&all) && (!is_all || all == found)
 }
 
 /// Takes all out of a region: what is checkpointed is in the storage alone.

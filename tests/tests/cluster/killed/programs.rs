@@ -1,5 +1,7 @@
 //! What is run while things are killed: each says the same whenever it is run.
 
+use std::collections::BTreeSet;
+
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
 
 use crate::mpi;
@@ -64,4 +66,26 @@ pub(super) fn programs() -> Vec<Program> {
         named("io", Program { file: Some("words"), ..of_four("io", &["/words"]) }),
         named("agrees", of_four("agrees", &["4", "30"])),
     ]
+}
+
+/// Whether what jobs of one rank said that went on from each other is one text: what each says begins where those
+/// before it ended or earlier, unless some of that was lost.
+pub(super) fn is_put_together(text: &str, parts: &[String], is_all: bool) -> bool {
+    let mut end = 0;
+    for part in parts {
+        let begins = text.match_indices(part.as_str()).map(|(at, _)| at);
+        let Some(begin) = begins.filter(|at| !is_all || *at <= end).last() else { return false };
+        end = end.max(begin + part.len());
+    }
+    end == text.len()
+}
+
+/// Whether what jobs of several ranks said that went on from each other has all the lines of a text that begin so, in
+/// whatever order and maybe twice, and no others; all, unless some of that was lost.
+pub(super) fn has_same_lines(text: &str, parts: &[String], (begin, is_all): (&str, bool)) -> bool {
+    let wanted = |text: &'_ str| -> BTreeSet<String> {
+        text.lines().filter(|line| line.starts_with(begin)).map(str::to_owned).collect()
+    };
+    let (all, found) = (wanted(text), wanted(&parts.concat()));
+    found.is_subset(&all) && (!is_all || all == found)
 }
