@@ -253,3 +253,17 @@ async fn ranks_that_are_copied_stand_until_all_nodes_have_kept_it() {
     assert_eq!(last, [Step::GiveUp, Step::GiveUp]);
     assert!(cluster.behaviour.cutting.kept_at_resume.is_empty());
 }
+
+/// An I/O node that is killed while it stores something leaves it under a name of its own.
+#[tokio::test]
+async fn what_is_half_stored_goes_when_checkpoints_are_deleted() {
+    let served = Served::new(cluster(2));
+    served.put(3, 2);
+    let job = served.submit(3).await;
+    checkpoint(&served, job).await.expect("made");
+    let half = served.storage.path().join("temporary/4711-0");
+    std::fs::write(&half, b"half").expect("written");
+    served.client.delete_checkpoints(&CheckpointChoice { job, number: None }).await.expect("deleted");
+    assert!(!half.exists());
+    served.down().await;
+}

@@ -93,7 +93,7 @@ const RESTARTS: u32 = 4;
 const RUNS_MAX: u32 = 30;
 
 /// Makes a checkpoint of a job, unless that ends before.
-fn checkpoint_soon(cluster: &Cluster, job: &str) -> Option<String> {
+pub(crate) fn checkpoint_soon(cluster: &Cluster, job: &str) -> Option<String> {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
         let made = cluster.coppice(&["checkpoint", job, "--json"]);

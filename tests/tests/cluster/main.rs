@@ -34,6 +34,7 @@ mod isolation;
 mod jobs;
 mod kept;
 mod kept_output;
+mod killed;
 mod likeness;
 mod links;
 mod mpi;

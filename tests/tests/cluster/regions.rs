@@ -11,6 +11,7 @@ use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::guests::{Toolchain, program};
 use coppice_tests::{Cluster, host};
 
+use rustix::fs::{SeekFrom, seek};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -26,17 +27,17 @@ const TRIES: u32 = 10;
 const SECRET: &[u8] = b"-secret-";
 
 /// The file of a node's region.
-fn region(cluster: &Cluster, node: u32) -> PathBuf {
+pub(crate) fn region(cluster: &Cluster, node: u32) -> PathBuf {
     cluster.home_path().join(format!("state/default/regions/{node}"))
 }
 
 /// The directory of objects.
-fn objects(cluster: &Cluster) -> PathBuf {
+pub(crate) fn objects(cluster: &Cluster) -> PathBuf {
     cluster.home_path().join("state/default/checkpoints/objects")
 }
 
 /// The slots that a region has, with their tables.
-fn slots(path: &Path) -> Vec<(u8, Slot, Option<Table>)> {
+pub(crate) fn slots(path: &Path) -> Vec<(u8, Slot, Option<Table>)> {
     let file = std::fs::File::open(path).expect("a region");
     let bytes = file.metadata().expect("a length").len();
     let read = |offset, length| {
@@ -129,7 +130,7 @@ fn goes_on(cluster: &Cluster, name: &str, node: &str) {
 }
 
 /// The process of a node's machine.
-fn machine(cluster: &Cluster, node: usize) -> Pid {
+pub(crate) fn machine(cluster: &Cluster, node: usize) -> Pid {
     let pid = cluster.json(&["nodes"])[node]["pid"].as_i64().expect("a process");
     Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id")
 }
@@ -279,8 +280,19 @@ fn nothing_is_left_of_what_was_given_up() {
     panic!("no slot was seen to be filled in {TRIES} tries");
 }
 
-fn has_secret(path: &Path) -> bool {
-    std::fs::read(path).expect("a file").windows(SECRET.len()).any(|bytes| bytes == SECRET)
+/// Whether something of what these programs have in memory is in a file, of which what was never written is not read.
+pub(crate) fn has_secret(path: &Path) -> bool {
+    let file = std::fs::File::open(path).expect("a file");
+    let mut at = 0;
+    while let Ok(begin) = seek(&file, SeekFrom::Data(at)) {
+        at = seek(&file, SeekFrom::Hole(begin)).expect("its end");
+        let mut bytes = vec![0; usize::try_from(at - begin).expect("short")];
+        file.read_exact_at(&mut bytes, begin).expect("inside");
+        if bytes.windows(SECRET.len()).any(|bytes| bytes == SECRET) {
+            return true;
+        }
+    }
+    false
 }
 
 /// A region that is too small for all of it has what fits, and the I/O node is given the rest; without one it is given

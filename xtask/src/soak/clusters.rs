@@ -46,6 +46,14 @@ const KINDS: &[Kind] = &[
         environment: &[("COPPICE_STAGED_MIB", "64"), ("COPPICE_MOMENTS", "10")],
         ..Kind::new("staging", "staging_scale::", 1800)
     },
+    Kind {
+        unit: "moments",
+        endless: true,
+        environment: &[("COPPICE_MOMENTS", "10")],
+        ..Kind::new("checkpoints", "killed::moments::", 300)
+    },
+    Kind { environment: &[("COPPICE_MOMENTS", "1")], ..Kind::new("kills", "killed::steps::", 900) },
+    Kind { unit: "programs", endless: true, ..Kind::new("mpich", "killed::suite::", 300) },
 ];
 
 impl Kind {

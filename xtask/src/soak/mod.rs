@@ -28,8 +28,10 @@ Parts: properties (all property tests, with many more cases), simulator (session
 simulated clusters), fuzz (every parser of the protocols), objects (random programs that combine kernel objects), \
 calls (random system calls), threads and retention (endurance of clusters), storm (random faults against a stream of \
 jobs), verbs (commands that are interrupted at random moments), writes (disks that fill at any write), staging (a \
-large program and a file on 32 nodes, with losses, a link that is cut and relays that are killed), and what else the \
-cluster tests have for long runs.\n\n\
+large program and a file on 32 nodes, with losses, a link that is cut and relays that are killed), checkpoints \
+(programs that are checkpointed at random moments, whatever is killed then), kills (whatever is killed at each step of \
+a checkpoint), mpich (MPICH's own tests, checkpointed every second), and what else the cluster tests have for long \
+runs.\n\n\
 What is found is printed with the line that shows it again, and logged in target/soak. The exit status says whether \
 anything was. Ctrl-C ends it early, with its summary; nothing stays behind.")]
 pub(crate) struct Options {

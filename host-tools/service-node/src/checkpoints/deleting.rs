@@ -32,7 +32,8 @@ pub(crate) async fn collect(around: &impl Around) -> Result<Collected, Refused> 
         return Err(Refused::conflict(later));
     };
     let collect = move |storage: &Storage| {
-        let collected = storage.collect();
+        // Nobody puts anything there now: what is half-written is of I/O nodes that were killed.
+        let collected = storage.sweep().and_then(|_| storage.collect());
         drop(alone);
         collected
     };
