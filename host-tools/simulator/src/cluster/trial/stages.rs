@@ -6,10 +6,11 @@ use std::sync::{Arc, PoisonError};
 use coppice_api::checkpoint::{CheckpointMode, CheckpointName, RestartOrder};
 use coppice_api::job::{JobState, Submission};
 use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
-use coppice_protocol::ids::JobId;
+use coppice_protocol::ids::{JobId, NodeId};
 use coppice_service_node::checkpoints::{Around, make, prepare, submit};
-use coppice_service_node::controller::Request;
+use coppice_service_node::controller::{Refused, Request};
 
+use super::super::faults::Cut;
 use super::super::leading::{Leaders, Surroundings};
 use super::super::queue::{MILLISECOND_NS, SECOND_NS};
 use super::super::script::Script;
@@ -54,10 +55,12 @@ pub(super) fn lines_of(rank: u32) -> u64 {
 const LINES_BEFORE: [usize; 2] = [2, 4];
 
 /// Barriers that ranks go through where they do, and their longest pause before one, ns.
-const ROUNDS: u64 = 8;
-const TALK_NS: u64 = 30 * MILLISECOND_NS;
+const ROUNDS: u64 = 30;
+const TALK_NS: u64 = 6 * MILLISECOND_NS;
+/// How long one node does not hear what another says when a checkpoint begins of ranks that talk, ns.
+const DEAF_NS: u64 = 15 * MILLISECOND_NS;
 /// Barriers that all ranks have left before the first of them leaves the next, which begins a checkpoint.
-const BARRIERS_BEFORE: [u64; 2] = [1, 4];
+const BARRIERS_BEFORE: [u64; 2] = [1, 9];
 
 /// How far it is.
 #[derive(Clone, Debug, Default)]
@@ -107,6 +110,11 @@ impl PartialEq for Stage {
     }
 }
 
+/// Ranks were leaving barriers whenever it was tried.
+fn is_to_be_tried_again(refused: &Refused) -> bool {
+    refused.message.contains("leaving a barrier")
+}
+
 impl World {
     fn ranks(&self) -> u32 {
         self.options.nodes * RANKS_PER_NODE
@@ -126,19 +134,19 @@ impl World {
     pub(in super::super) fn go_on_with_the_trial(&mut self) {
         let ranks = self.ranks();
         match self.trials.stage.clone() {
-            Stage::Runs(job) if self.is_automatic() => {
-                if self.is_time(job, 1) {
-                    self.begin_stage(Stage::Automatic(job));
-                }
-            }
+            Stage::Runs(job) if self.is_automatic() && self.is_time(job, 1) => self.begin_stage(Stage::Automatic(job)),
             Stage::Automatic(job) => self.count_automatic_step(job),
-            Stage::Runs(job) if self.is_time(job, 0) => {
+            Stage::Runs(job) if !self.is_automatic() && self.is_time(job, 0) => {
                 let said = self.begin_checkpoint(job);
                 self.begin_stage(Stage::First(job, said));
             }
             Stage::First(job, said) => match said.take() {
                 None => {}
                 Some(Ok(_)) => self.begin_stage(Stage::HasOne(job)),
+                Some(Err(refused)) if is_to_be_tried_again(&refused) => {
+                    let said = self.begin_checkpoint(job);
+                    self.begin_stage(Stage::First(job, said));
+                }
                 Some(Err(refused)) => self.is_wrong(format!("no first checkpoint: {}", refused.message)),
             },
             Stage::HasOne(job) if self.is_time(job, 1) && self.is_all_done() => {
@@ -160,6 +168,10 @@ impl World {
                 Some(Ok(checkpoint)) => {
                     self.look_at_regions(checkpoint);
                     self.begin_stage(Stage::Ends(job));
+                }
+                Some(Err(refused)) if is_to_be_tried_again(&refused) => {
+                    let said = self.begin_checkpoint(job);
+                    self.begin_stage(Stage::Third(job, said));
                 }
                 Some(Err(refused)) => self.is_wrong(format!("no third checkpoint: {}", refused.message)),
             },
@@ -206,6 +218,10 @@ impl World {
         if self.is_all_done() {
             let made = said.take();
             if let Some(Err(refused)) = made.as_ref().filter(|_| !self.trials.has_struck) {
+                if is_to_be_tried_again(refused) {
+                    let said = self.begin_checkpoint(job);
+                    return self.begin_stage(Stage::Second(job, said));
+                }
                 self.is_wrong(format!("no second checkpoint: {}", refused.message));
             }
             self.begin_stage(Stage::Settles(job, made.map(|made| made.is_ok())));
@@ -271,6 +287,10 @@ impl World {
     fn begin_checkpoint(&mut self, job: JobId) -> Said<CheckpointName> {
         let said = Said::default();
         let Some(around) = self.around() else { return said };
+        if self.options.trial.is_some_and(|trial| trial.talks) {
+            // Some leave a barrier, and others do not hear that they may.
+            self.cut(&[Cut::Between(NodeId(0), NodeId(1))], self.now_ns + DEAF_NS);
+        }
         let copies = self.options.trial.is_some_and(|trial| trial.copies);
         let mode = if copies { CheckpointMode::Copy } else { CheckpointMode::default() };
         let (tell, maker) = (said.clone(), around.clone());
