@@ -34,9 +34,9 @@ fn script(talks: bool) -> Script {
     let talk = Talk { rounds: ROUNDS, mark: 1, keys: 1, value_bytes: 8, pause_ns: TALK_NS, ..Talk::default() };
     Script {
         program: 1,
-        lines: 16,
+        lines: 30,
         fewer: 1,
-        pause_ns: 70 * MILLISECOND_NS,
+        pause_ns: 25 * MILLISECOND_NS,
         line_bytes: 20,
         status: STATUS,
         touches: 5,
@@ -52,7 +52,7 @@ pub(super) fn lines_of(rank: u32) -> u64 {
 }
 
 /// Lines that each rank has printed before the first checkpoint, and before the second.
-const LINES_BEFORE: [usize; 2] = [2, 4];
+const LINES_BEFORE: [usize; 2] = [3, 9];
 
 /// Barriers that ranks go through where they do, and their longest pause before one, ns.
 const ROUNDS: u64 = 30;
