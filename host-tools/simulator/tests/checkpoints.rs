@@ -2,6 +2,8 @@
 
 use coppice_simulator::cluster::{Options, Trial, Tried, Victim, try_all, try_one};
 
+/// Steps of checkpoints that are made by themselves.
+const AUTOMATIC_STEPS: u64 = 4;
 /// Steps at which each victim dies in every test run, evenly: all of them take minutes.
 const STEPS: u64 = 14;
 
@@ -60,4 +62,25 @@ fn whoever_dies_there_is_the_old_one_or_the_new_one() {
     let tried = beside.join().expect("holds");
     println!("{tried:?}");
     has_seen_both(&tried, some);
+}
+
+#[test]
+fn a_job_that_loses_a_node_goes_on_by_itself() {
+    let trial = Trial { is_automatic: true, ..Trial::default() };
+    let tried = try_steps(trial, &[Victim::Node(1), Victim::AllNodes, Victim::IoNode(0)], AUTOMATIC_STEPS);
+    assert!(tried.from.keys().all(|(_, from)| *from > 1), "they are made anew again and again: {tried:?}");
+}
+
+/// All steps, in all ways.
+#[test]
+#[ignore = "takes minutes"]
+fn whoever_dies_anywhere_there_is_the_old_one_or_the_new_one() {
+    for (copies, talks) in [(false, false), (true, false), (false, true)] {
+        let trial = Trial { copies, talks, ..Trial::default() };
+        let (some, others) = VICTIMS.split_at(2);
+        let beside = std::thread::spawn(move || try_steps(trial, some, u64::MAX));
+        try_steps(trial, others, u64::MAX);
+        beside.join().expect("holds");
+    }
+    try_steps(Trial { has_regions: false, ..Trial::default() }, &VICTIMS, u64::MAX);
 }

@@ -261,7 +261,7 @@ impl World {
         (0..self.options.nodes).for_each(|node| self.checkers.pmi.trouble(NodeId(node), until_ns));
     }
 
-    fn cut(&mut self, cuts: &[Cut], until_ns: u64) {
+    pub(super) fn cut(&mut self, cuts: &[Cut], until_ns: u64) {
         for cut in cuts.iter().copied() {
             match cut {
                 Cut::From(node) | Cut::To(node) | Cut::Between(node, _) => {

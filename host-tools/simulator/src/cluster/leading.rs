@@ -30,7 +30,7 @@ type Work = Box<dyn FnOnce(&Storage) + Send>;
 /// What they wait for.
 enum Want {
     /// The controller hears something.
-    Tell(HostEvent),
+    Tell(Box<HostEvent>),
     /// Something is done with the storage.
     Work(Work),
     /// Time passes.
@@ -80,12 +80,12 @@ impl Around for Surroundings {
     }
 
     async fn tell(&self, request: Request) -> Result<(), Refused> {
-        self.want(Want::Tell(HostEvent::Request(request)));
+        self.want(Want::Tell(Box::new(HostEvent::Request(request))));
         Ok(())
     }
 
     async fn say(&self, job: JobId, event: CheckpointEvent) {
-        self.want(Want::Tell(HostEvent::Plant(PlantEvent::Checkpoint { job, event })));
+        self.want(Want::Tell(Box::new(HostEvent::Plant(PlantEvent::Checkpoint { job, event }))));
     }
 
     async fn stored<T: Send + 'static>(
@@ -219,7 +219,7 @@ impl World {
     pub(super) fn led(&mut self, number: u64) {
         let Some(want) = self.host.leaders.as_mut().and_then(|leaders| leaders.wants.remove(&number)) else { return };
         match want {
-            Want::Tell(event) => self.host.handle(event, self.now_ns),
+            Want::Tell(event) => self.host.handle(*event, self.now_ns),
             Want::Work(work) => {
                 if let Some(storage) = &self.host.storage {
                     work(storage);
