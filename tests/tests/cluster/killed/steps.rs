@@ -4,7 +4,7 @@
 //! The suite takes all steps, and what is killed in turn, from `COPPICE_SEED` on; with `COPPICE_MOMENTS` each is killed
 //! at each step, as `cargo xtask soak` has it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -18,8 +18,9 @@ use crate::checkpoint::{checkpoint, end, files_below, restart, said, start, wait
 use crate::mpi;
 use crate::regions::{has_secret, objects, region, slots};
 
-/// Two nodes, each with an I/O node of its own.
-const UP: [&str; 8] = ["--nodes", "2", "--pset-size", "1", "--memory", "192M", "--nmr", "128M"];
+/// Two nodes, each with an I/O node of its own; how large their regions are is said behind that.
+const UP: [&str; 7] = ["--nodes", "2", "--pset-size", "1", "--memory", "192M", "--nmr"];
+const REGION: &str = "128M";
 const NODES: u32 = 2;
 
 /// MiB that each rank has, which it changes all over in each round: in the suite, and if there is time for more.
@@ -85,14 +86,19 @@ struct Before<'a> {
     of_each: usize,
 }
 
+/// The regions that there are.
+fn regions(cluster: &Cluster) -> impl Iterator<Item = (u32, PathBuf)> {
+    (0..NODES).map(|node| (node, region(cluster, node))).filter(|(_, path)| path.exists())
+}
+
 fn all_slots(cluster: &Cluster) -> Vec<(u32, SlotKey, State)> {
-    let of_node = |node| {
+    let of_node = |(node, path): (u32, PathBuf)| {
         let key = move |(slot, found, _): (u8, coppice_protocol::region::Slot, _)| {
             (node, SlotKey { slot, key: found.key }, found.state)
         };
-        slots(&region(cluster, node)).into_iter().map(key)
+        slots(&path).into_iter().map(key)
     };
-    (0..NODES).flat_map(of_node).collect()
+    regions(cluster).flat_map(of_node).collect()
 }
 
 /// Objects in the storage, counted as fast as it goes: they are below directories of the beginnings of their names.
@@ -169,6 +175,8 @@ fn rounds_further(cluster: &Cluster, job: &str, rounds: u64) -> u64 {
 /// One checkpoint of a job, during which something is killed.
 struct Try<'a> {
     cluster: &'a Cluster,
+    /// What it was brought up with.
+    up: &'a [&'a str],
     number: usize,
     victim: Victim,
     step: Step,
@@ -198,7 +206,7 @@ impl Try<'_> {
         let then = before.step();
         drop(held);
         let made = finish_child(making, "checkpoint");
-        aim.recover(cluster, &UP);
+        aim.recover(cluster, self.up);
         let title = format!("{:?} killed at {:?} ({seen:?} to {then:?})", self.victim, self.step);
         assert!([0, 125].contains(&made.status), "{title}: {}", made.stderr);
         assert_eq!(made.stderr.lines().count(), usize::from(made.status != 0), "{title}: {}", made.stderr);
@@ -239,26 +247,39 @@ impl Try<'_> {
         let left: Vec<_> = left.into_iter().filter(|path| !path.ends_with("format")).collect();
         assert!(left.is_empty(), "{title}: {left:?}");
         assert_eq!(all_slots(cluster), [], "{title}");
-        for node in 0..NODES {
-            assert!(!has_secret(&region(cluster, node)), "{title}: the region of node {node} has something of it");
+        for (node, path) in regions(cluster) {
+            assert!(!has_secret(&path), "{title}: the region of node {node} has something of it");
         }
     }
 }
 
-#[test]
-fn a_job_goes_on_from_one_or_the_other_whatever_is_killed_at_whatever_step() {
+/// Tries all of these steps, with regions of that size.
+fn all_steps(steps: &[Step], size: &str) {
     let seed = usize::try_from(told("COPPICE_SEED").unwrap_or(0)).expect("a number");
     println!("COPPICE_SEED={seed}");
     let all = told("COPPICE_MOMENTS").is_some();
-    let cluster = Cluster::up_with(&UP);
+    let up = [&UP[..], &[size]].concat();
+    let cluster = Cluster::up_with(&up);
     let mib = if all { LONG_MIB } else { SUITE_MIB };
     let mut job = start(&cluster, &["-n", "2", &mpi::guest("agrees"), mib, "0"]);
     wait_for(&cluster, &job, "round 2:");
-    for (number, step) in STEPS.into_iter().enumerate() {
+    for (number, step) in steps.iter().enumerate() {
         let victims = if all { &VICTIMS[..] } else { &VICTIMS[(seed + number) % VICTIMS.len()..][..1] };
         for victim in victims {
-            job = Try { cluster: &cluster, number: seed + number, victim: *victim, step }.go(&job);
+            job = Try { cluster: &cluster, up: &up, number: seed + number, victim: *victim, step: *step }.go(&job);
         }
     }
     end(&cluster, &job);
+}
+
+#[test]
+fn a_job_goes_on_from_one_or_the_other_whatever_is_killed_at_whatever_step() {
+    all_steps(&STEPS, REGION);
+}
+
+/// Nodes give all of it to their I/O nodes themselves.
+#[test]
+#[ignore = "takes minutes; `cargo xtask soak` has it"]
+fn without_regions_it_does_so_too() {
+    all_steps(&[Step::Asked, Step::First, Step::Half, Step::All, Step::Manifest], "0");
 }
