@@ -11,7 +11,8 @@
 //! 2. The service node has the I/O node pull it: it reads each object, holds it against what the table says, stores it,
 //!    writes an [`index`] of their names, and last the header that says so ([`State::Drained`]).
 //! 3. When a newer checkpoint is complete, or the checkpoint is deleted, the I/O node wipes the slot: its blocks, and
-//!    last its header, which is then empty. One that the node was filling when it was lost or gave up is wiped so, too.
+//!    last its header, which is then empty. One that was given up, or that the node was filling when it went, the node
+//!    empties itself, and makes zeros of all that no slot has.
 //!
 //! So a slot is the node's while it is empty or being filled, and the I/O node's from then on: nothing is ever written
 //! by both. Which blocks are used is not written down, but follows from the tables. A table may name objects that an
