@@ -197,7 +197,9 @@ impl Try<'_> {
         let mut command = cluster.command(&["checkpoint", job]);
         let making = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
         // I/O nodes drain what they were told to, and then it is the service node's turn, which would be over at once.
-        let held = (Step::First < self.step && self.step < Step::Manifest).then(|| {
+        // Nodes that give it to them themselves want to be asked meanwhile.
+        let is_drained = !before.slots.is_empty();
+        let held = (is_drained && Step::First < self.step && self.step < Step::Manifest).then(|| {
             before.wait_for(Step::First);
             Held::stop(&service_node)
         });
