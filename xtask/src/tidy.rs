@@ -52,6 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "coppice-qemu",
             "coppice-io-node",
             "coppice-service-node",
+            "coppice-storage",
         ],
     ),
     ("coppice-tests", &["coppice-protocol", "coppice-endpoint", "coppice-qemu", "coppice-api", "coppice-io-node"]),

@@ -45,8 +45,8 @@ pub(super) async fn pull(around: &impl Around, pulls: Vec<Pull>) -> Result<Vec<P
     Ok(try_join_all(ordered).await?.concat())
 }
 
-/// Orders the regions of nodes to be wiped, of a job or of all, but for a slot of each. What is ordered of them later is
-/// done later.
+/// Orders the regions of nodes to be wiped, of a job or of all, but for a slot of each. What is ordered of them later
+/// is done later.
 pub(super) async fn wipe(
     around: &impl Around,
     nodes: impl IntoIterator<Item = (NodeId, Option<SlotKey>), IntoIter: Send>,
