@@ -51,6 +51,11 @@ fn of_mpi(built: &Built) -> Result<Figure> {
     let path = program.to_str().context("path is not UTF-8")?;
     let cluster = Cluster::up(built, &["--nodes", "8", "--memory", "128M"])?;
     let job = cluster.output(&["run", "--detach", "--keep-output", "-n", "8", path, "1000000000"])?;
+    // The first one says when all ranks run.
+    let end = Instant::now() + WAIT;
+    while cluster.json(&["checkpoint", job.trim()]).is_err() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(200));
+    }
     let made = (0..MPI_CHECKPOINTS).map(|_| cluster.json(&["checkpoint", job.trim()]));
     let made = made.collect::<Result<Vec<Value>>>()?;
     let pause = |made: &Value| made["pause_us"].as_u64().unwrap_or(u64::MAX);
