@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Advice, AtFlags, CWD, Dir, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::limits::NAMES_TRIED_MAX;
@@ -181,13 +181,6 @@ impl Temporary<'_> {
     /// Writes to it.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|error| self.failed(errno(&error)))
-    }
-
-    /// Has it on its way to stable storage, as something will wait until it is there ([`Storage::settle`]).
-    pub(crate) fn send_off(&self) {
-        // That is what a kernel does first with pages which nobody wants in memory any more. Where it does not there is
-        // more to be waited for.
-        let _advised = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 
     /// Has it on stable storage.

@@ -35,7 +35,6 @@ impl Storage {
         }
         let mut file = self.temporary()?;
         file.write(&encode(bytes))?;
-        file.send_off();
         let mut named = file.name_in(&self.objects, &name);
         if named == Err(Errno::NOENT) {
             make_directory(&self.objects, &directory)
