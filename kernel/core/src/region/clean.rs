@@ -50,7 +50,7 @@ async fn clean(taken: Taken, quota: Option<&Arc<Quota>>) {
 
 impl Region {
     async fn clean(&self, quota: Option<&Arc<Quota>>) -> Result<(), NotWritten> {
-        let blocks = self.free_blocks(quota)?;
+        let (_, blocks) = self.free(quota).await?;
         self.zero_all(&blocks).await?;
         self.empty_filled().await
     }

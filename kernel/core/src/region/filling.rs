@@ -69,19 +69,9 @@ impl Region {
         if self.answered(|| self.device.is_idle().then_some(())).await.is_err() {
             return Ok(None);
         }
-        let mut free = None;
-        for slot in 0..SLOTS {
-            // All of them are waited for: what is read of others from here on is whole.
-            let is_free = match self.said(slot).await {
-                Said::Nothing | Said::Noise => true,
-                Said::Slot(said) => said.state == State::Filling,
-            };
-            free = free.or(is_free.then_some(slot));
-        }
-        let Some(slot) = free else { return Ok(None) };
         let bytes = Blocks::memory_bytes(self.device.bytes()) + BLOCK_BYTES as usize;
         let charge = quota.charge(bytes).map_err(|_| NotWritten::Memory)?;
-        let blocks = self.free_blocks(Some(quota))?;
+        let (Some(slot), blocks) = self.free(Some(quota)).await? else { return Ok(None) };
         if blocks.free() < BLOCKS_MIN {
             return Ok(None);
         }
@@ -105,10 +95,20 @@ impl Region {
         Taken::take(self, free_blocks::FILLING)
     }
 
-    /// Those that no slot has. What its tables take meanwhile is charged to `quota`.
-    pub(super) fn free_blocks(&self, quota: Option<&Arc<Quota>>) -> Result<Blocks, NotWritten> {
+    /// The first slot that nothing whole is in, and the blocks that no slot has. What their tables take meanwhile is
+    /// charged to `quota`.
+    pub(super) async fn free(&self, quota: Option<&Arc<Quota>>) -> Result<(Option<u8>, Blocks), NotWritten> {
         let mut blocks = Blocks::new(self.device.bytes()).map_err(|_| NotWritten::Memory)?;
-        for (_, slot) in self.whole() {
+        let mut free = None;
+        for number in 0..SLOTS {
+            // If it cannot be read at this moment, as the I/O node writes it, its blocks are not free for that.
+            let slot = match self.said(number).await {
+                Said::Slot(slot) if slot.state != State::Filling => slot,
+                Said::Slot(_) | Said::Nothing | Said::Noise => {
+                    free = free.or(Some(number));
+                    continue;
+                }
+            };
             let bytes = usize::try_from(slot.table.bytes).unwrap_or(usize::MAX);
             let charge = quota.map(|quota| quota.charge(bytes.saturating_mul(TABLE_IN_MEMORY)));
             let _read = charge.transpose().map_err(|_| NotWritten::Memory)?;
@@ -116,7 +116,7 @@ impl Region {
             // Of one that is damaged nothing will be read.
             blocks.use_slot(&slot, table.as_ref().ok());
         }
-        Ok(blocks)
+        Ok((free, blocks))
     }
 }
 

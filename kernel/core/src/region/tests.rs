@@ -16,6 +16,7 @@ use spin::Once;
 
 use super::{NotWritten, Region};
 use crate::executor;
+use crate::limits::REGION_LOOK_NS;
 use crate::quota::tests::quota;
 
 const JOB: JobId = JobId(7);
@@ -241,10 +242,38 @@ fn what_is_given_up_becomes_zeros_and_nothing_else_does() {
 }
 
 #[test]
+fn a_slot_whose_header_is_being_written_keeps_its_blocks() {
+    let (device, region) = region(BLOCKS);
+    let (key, _) = filled(&region, 1, &[3]).expect("written");
+    let next = run({
+        let region = Arc::clone(&region);
+        async move {
+            let mut filling = region.fill((JOB, 2), false, &quota()).await?.expect("a free slot");
+            filling.put(pages(5, 2)).await?;
+            let at = header_offset(key.slot);
+            let mut whole = [0; HEADER_BYTES as usize];
+            assert!(device.read(at, &mut whole));
+            device.host_write(at, b"torn");
+            drop(filling);
+            executor::sleep(3 * REGION_LOOK_NS).await;
+            device.host_write(at, &whole);
+            region.fill((JOB, 3), false, &quota()).await.map(|filling| filling.is_some())
+        }
+    });
+    assert_eq!(next, Ok(true));
+    assert!(has(device, 3) && !has(device, 5));
+    assert_eq!(region.slot(key.slot).map(|slot| slot.key), Some(1));
+}
+
+#[test]
 fn what_was_written_when_the_node_went_becomes_zeros() {
     let (device, region) = region(BLOCKS);
     let (key, _) = filled(&region, 1, &[3]).expect("written");
-    let free = region.free_blocks(None).expect("memory");
+    let (_, free) = run({
+        let region = Arc::clone(&region);
+        async move { region.free(None).await }
+    })
+    .expect("memory");
     free.free_runs().for_each(|run| device.host_write(run.offset, &vec![5; run.bytes as usize]));
     assert!(has(device, 5));
     let again = Region::new(device, frames()).expect("not too small");

@@ -177,6 +177,11 @@ impl Engine {
             return Err(EngineError::Features);
         }
         let zeros_max = u64::from(transport.read_config_space::<u32>(configuration::ZERO_SECTORS_MAX)?);
+        // As many as it takes, in whole pages.
+        let zeros_max = zeros_max / SECTORS_PER_PAGE * SECTORS_PER_PAGE;
+        if zeros_max == 0 {
+            return Err(EngineError::Features);
+        }
         let mut ports = ConfigurationPorts;
         msix::enable(&mut root, &mut ports, function, VECTOR_REGION).ok_or(EngineError::NoMessages)?;
         let doorbells = Doorbells::find(&mut root, &mut ports, function).ok_or(EngineError::NoMessages)?;
@@ -199,8 +204,7 @@ impl Engine {
 
     /// Begins to have zeros in so many bytes, or as many of them as it does at once: gives how many, too.
     pub(super) fn zero(&mut self, offset: u64, bytes: u64) -> Option<(u8, u64)> {
-        let most = self.zeros_max.min(u32::MAX.into()) / SECTORS_PER_PAGE * SECTORS_PER_PAGE;
-        let sectors = (bytes / SECTOR_BYTES).min(most);
+        let sectors = (bytes / SECTOR_BYTES).min(self.zeros_max);
         if sectors == 0 {
             return None;
         }
