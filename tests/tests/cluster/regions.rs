@@ -295,6 +295,24 @@ pub(crate) fn has_secret(path: &Path) -> bool {
     false
 }
 
+/// What the I/O node cannot wipe now it may wipe later: so nothing of the next checkpoint lies there.
+#[test]
+fn a_region_that_cannot_be_wiped_is_left_alone() {
+    let cluster = Cluster::up(2);
+    let job = started(&cluster);
+    let (region, aside) = (region(&cluster, 0), cluster.home_path().join("aside"));
+    std::fs::rename(&region, &aside).expect("rename");
+    std::fs::create_dir(&region).expect("make");
+    let name = checkpoint(&cluster, &job);
+    // The machine has the file open, wherever it is.
+    assert_eq!(slots(&aside), vec![]);
+    end(&cluster, &job);
+    goes_on(&cluster, &name, "1");
+    std::fs::remove_dir(&region).expect("remove");
+    std::fs::rename(&aside, &region).expect("rename");
+    goes_on(&cluster, &name, "0");
+}
+
 /// A region that is too small for all of it has what fits, and the I/O node is given the rest; without one it is given
 /// all.
 #[test]
