@@ -64,18 +64,20 @@ impl Regions {
         }
     }
 
-    /// Does what was ordered. While it pulls, it says after each object how many are stored, and how many there are.
+    /// Does what was ordered. With so many threads at most it pulls: this one and, if they can be had, others. While it
+    /// does, it says after each object of this thread how many are stored, and how many there are.
     pub fn carry_out(
         &self,
         order: &RegionOrder,
         storage: &Storage,
+        threads: usize,
         progress: &mut dyn FnMut((u64, u64)),
     ) -> RegionAnswer {
         let node = order.node;
         match order.work {
             RegionWork::Pull(from) => {
                 let region = self.region(node).and_then(|region| region.ok_or(RegionError::NoRegion(node)));
-                let parts = region.and_then(|region| pull::pull(&region, storage, from, progress));
+                let parts = region.and_then(|region| pull::pull(&region, storage, from, threads, progress));
                 RegionAnswer::Pulled(parts.map_err(|error| said(node, &error)))
             }
             RegionWork::Wipe { job, but } => {

@@ -1,7 +1,9 @@
 //! Orders about nodes' regions ([`crate::regions`]), carried out on the threads that put objects. A pull takes long, so
 //! it is said now and then how far it is.
 
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Instant;
 
 use coppice_protocol::ids::NodeId;
@@ -9,7 +11,7 @@ use coppice_storage::Storage;
 
 use super::place::OwedRegion;
 use super::{Completion, Completions};
-use crate::limits::PROGRESS_PAUSE;
+use crate::limits::{PROGRESS_PAUSE, PULL_THREADS_MAX};
 use crate::machine::RegionOrder;
 use crate::regions::Regions;
 
@@ -23,7 +25,8 @@ pub(super) struct RegionTask {
 
 impl RegionTask {
     pub(super) fn run(mut self, regions: &Regions, storage: &Storage) {
-        let answer = regions.carry_out(&self.order, storage, &mut |objects| self.progress.at(objects));
+        let threads = available_parallelism().map_or(1, NonZero::get).min(PULL_THREADS_MAX);
+        let answer = regions.carry_out(&self.order, storage, threads, &mut |objects| self.progress.at(objects));
         self.owed.pay(answer);
     }
 }

@@ -15,12 +15,13 @@ use rustix::io::Errno;
 use super::error::{RegionError, Result};
 use super::file::Region;
 use super::index::Index;
-use crate::limits::{PULL_THREADS_MAX, REGION_PARTS_MAX};
+use crate::limits::REGION_PARTS_MAX;
 
 /// A pull that is under way.
 struct Pull<'a> {
     region: &'a Region,
     storage: &'a Storage,
+    threads: usize,
     progress: &'a mut dyn FnMut((u64, u64)),
     /// Objects that are stored, and that there are.
     objects: (u64, u64),
@@ -43,11 +44,12 @@ pub(super) fn pull(
     region: &Region,
     storage: &Storage,
     from: SlotKey,
+    threads: usize,
     progress: &mut dyn FnMut((u64, u64)),
 ) -> Result<Vec<Part>> {
     let (slot, table) = find(region, from)?;
     let all = table.parts.iter().map(|part| part.sections.len() as u64).sum();
-    let mut pull = Pull { region, storage, progress, objects: (0, all), index: Index::default() };
+    let mut pull = Pull { region, storage, threads, progress, objects: (0, all), index: Index::default() };
     let parts = table.parts.iter().map(|part| pull.part(part)).collect::<Result<Vec<Part>>>()?;
     storage.settle()?;
     if slot.state == State::Local
@@ -100,10 +102,9 @@ impl Pull<'_> {
         let (region, storage) = (self.region, self.storage);
         let [taken, stored] = [AtomicUsize::new(0), AtomicUsize::new(0)];
         let objects = Objects { region, storage, sections, taken, stored, is_over: AtomicBool::new(false) };
-        let more = thread::available_parallelism().map_or(0, |count| count.get().min(PULL_THREADS_MAX) - 1);
         let all = thread::scope(|scope| {
             let start = || Builder::new().name("pull".into()).spawn_scoped(scope, || objects.store(|_| {})).ok();
-            let others: Vec<_> = (0..more.min(sections.len() / 2)).map_while(|_| start()).collect();
+            let others: Vec<_> = (1..self.threads.min(sections.len())).map_while(|_| start()).collect();
             let (before, all) = self.objects;
             let mine = objects.store(|stored| (self.progress)((before + stored, all)));
             let others = others.into_iter().map(|other| other.join().unwrap_or_else(|why| resume_unwind(why)));

@@ -70,7 +70,8 @@ impl Working {
             if told.recv().is_err() {
                 return;
             }
-            let answer = regions.carry_out(&order, &storage, &mut |objects| {
+            // With others beside it, no two runs would be the same.
+            let answer = regions.carry_out(&order, &storage, 1, &mut |objects| {
                 if say.send(Said::At(objects)).is_err() || told.recv().is_err() {
                     resume_unwind(Box::new(Dead));
                 }

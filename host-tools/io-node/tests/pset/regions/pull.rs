@@ -1,5 +1,7 @@
 //! What a region has of a checkpoint is stored as a node would store it, and found in the region by its names.
 
+use coppice_io_node::machine::{RegionAnswer, RegionOrder, RegionWork};
+use coppice_io_node::regions::Regions;
 use coppice_protocol::checkpoint::{LISTED_MAX, OBJECT_BYTES_MAX, ObjectId, PartOf};
 use coppice_protocol::ids::Rank;
 use coppice_protocol::region::{Section, State, Table, index};
@@ -16,6 +18,31 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
         (state >> 33) as u8
     };
     std::iter::repeat_with(next).take(bytes).collect()
+}
+
+#[test]
+fn several_threads_store_what_one_does() {
+    run(async {
+        let pset = start().await;
+        let stored = storage(&pset);
+        let mut region = Region::new(&pset, 3);
+        let objects: Vec<Vec<u8>> = (0..40).map(|seed| noise(seed * 2, 5000 - seed as usize)).collect();
+        let sections = region.new_objects(&objects.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        region.fill(FROM, vec![part(PartOf::Node(3), sections)]);
+        let order = RegionOrder { request: 7, node: region.node, work: RegionWork::Pull(FROM) };
+        let regions = Regions::open(Some(&pset.dir.path().join("regions")));
+        for threads in [8, 1] {
+            let (mut last, mut times) = (0, 0);
+            let answer = regions.carry_out(&order, &stored, threads, &mut |(stored, all)| {
+                assert!(stored > last && stored <= all && all == 40, "{stored} of {all}, after {last}");
+                (last, times) = (stored, times + 1);
+            });
+            let RegionAnswer::Pulled(Ok(parts)) = answer else { panic!("{answer:?}") };
+            let names: Vec<_> = objects.iter().map(|bytes| ObjectId::of(bytes)).collect();
+            assert_eq!(list(&stored, &parts[0]).1, names);
+            assert!(threads > 1 || times == 40, "{times}");
+        }
+    });
 }
 
 #[test]
