@@ -115,10 +115,13 @@ async fn delete_old(around: &impl Around, job: JobId, keep: u32) -> Result<(), R
 /// the newest cannot.
 async fn restart(around: impl Around, job: JobId, submission: Submission) -> Result<(), String> {
     let from = submission.restarted_from;
-    let found = around.stored(HOST_FILE_TIME_MAX, move |storage| candidates(storage, job, from)).await;
-    let candidates = found.map_err(|refused| refused.message)?;
-    let mut why = None;
-    for checkpoint in candidates {
+    let (mut tried, mut why) = (Vec::new(), None);
+    while tried.len() < RESTART_CHECKPOINTS_MAX {
+        // Each time anew: one that was being made may be there by now, and those before it deleted.
+        let found = around.stored(HOST_FILE_TIME_MAX, move |storage| candidates(storage, job, from)).await;
+        let found = found.map_err(|refused| refused.message)?;
+        let Some(checkpoint) = found.into_iter().find(|checkpoint| !tried.contains(checkpoint)) else { break };
+        tried.push(checkpoint);
         // Nobody is there who would look at what comes of it: all that is in it is read before.
         let order = RestartOrder {
             checkpoint: Some(checkpoint.number),
