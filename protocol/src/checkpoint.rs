@@ -157,8 +157,9 @@ pub struct Keeping {
     /// There is the checkpoint that was led by this one: pages that were not written since need not be kept again.
     pub since: Option<u64>,
     /// Ranks do not go on before all of it lies in the region or is with the I/O node, so that none of it need be
-    /// copied for them.
-    pub copy: bool,
+    /// copied for them. Meanwhile the region's engine has so many requests to do at most, the threshold T of the
+    /// published algorithm, and the processor copies what is more.
+    pub copy: Option<u8>,
     /// All of it is given to the I/O nodes: what is in regions may be wiped at any time.
     pub elsewhere: bool,
 }

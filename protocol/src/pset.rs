@@ -368,8 +368,8 @@ pub enum FromPset {
     Pulled {
         /// Number of the request.
         request: u64,
-        /// All parts that were there, on stable storage; or why not, one line.
-        parts: Result<Vec<Part>, String>,
+        /// What was there, on stable storage; or why not, one line.
+        pulled: Result<Pulled, String>,
     },
     /// How far it is with a request to pull. Said now and then.
     Pulling {
@@ -390,6 +390,15 @@ pub enum FromPset {
         /// The job.
         job: JobId,
     },
+}
+
+/// What was pulled from a region.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pulled {
+    /// All parts that were there.
+    pub parts: Vec<Part>,
+    /// How long processors took to hold objects against their checks and to name them, ns.
+    pub hash_ns: u64,
 }
 
 /// Why a message could not be read or written.

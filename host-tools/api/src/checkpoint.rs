@@ -124,6 +124,10 @@ pub struct CheckpointCost {
     pub local_ms: u64,
     /// When all of it was on stable storage, and it was a checkpoint, ms from the order to stop.
     pub drain_ms: u64,
+    /// How long processors of I/O nodes took, all together, to hold what lay in regions against its checks and to name
+    /// it, ms. `None`: nothing lay there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash_ms: Option<u64>,
 }
 
 /// How ranks are kept from changing what is to be kept.
@@ -143,6 +147,18 @@ pub struct MakeOrder {
     /// How.
     #[serde(default)]
     pub mode: CheckpointMode,
+    /// While ranks stand for all of it ([`CheckpointMode::Copy`]), their nodes' processors copy what finds so many
+    /// requests with the region's engine: with 0 all of it. `None`: as many as an engine takes.
+    #[serde(default)]
+    pub dma_pending: Option<u8>,
+}
+
+impl MakeOrder {
+    /// Whether ranks stand for all of it, and then how many requests an engine has at most.
+    #[must_use]
+    pub fn copied(self) -> Option<u8> {
+        (self.mode == CheckpointMode::Copy).then(|| self.dma_pending.unwrap_or(u8::MAX))
+    }
 }
 
 /// How a job goes on that has lost a node.

@@ -30,6 +30,12 @@ impl Clock {
     }
 }
 
+/// The host's `CLOCK_MONOTONIC`.
+pub(crate) fn monotonic() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.try_into().unwrap_or_default()
+}
+
 /// The host's `CLOCK_REALTIME`, ns since 1970.
 #[must_use]
 pub fn realtime_ns() -> u64 {

@@ -13,6 +13,7 @@ use std::fs::DirBuilder;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::time::Duration;
 
 use coppice_protocol::ids::NodeId;
 use coppice_storage::Storage;
@@ -21,6 +22,15 @@ use rustix::fs::{CWD, Mode, OFlags};
 use self::error::{RegionError, Result};
 use self::file::Region;
 use crate::machine::{RegionAnswer, RegionOrder, RegionWork};
+
+/// By what is pulled.
+#[derive(Clone, Copy, Debug)]
+pub struct PullBy {
+    /// Threads at most: the one that has the order and, if they can be had, others.
+    pub threads: usize,
+    /// What shows the time, from whenever.
+    pub clock: fn() -> Duration,
+}
 
 /// The directory that they lie in.
 #[derive(Debug)]
@@ -64,21 +74,21 @@ impl Regions {
         }
     }
 
-    /// Does what was ordered. With so many threads at most it pulls: this one and, if they can be had, others. While it
-    /// does, it says after each object of this thread how many are stored, and how many there are.
+    /// Does what was ordered. While it pulls, it says after each object of this thread how many are stored, and how
+    /// many there are.
     pub fn carry_out(
         &self,
         order: &RegionOrder,
         storage: &Storage,
-        threads: usize,
+        by: &PullBy,
         progress: &mut dyn FnMut((u64, u64)),
     ) -> RegionAnswer {
         let node = order.node;
         match order.work {
             RegionWork::Pull(from) => {
                 let region = self.region(node).and_then(|region| region.ok_or(RegionError::NoRegion(node)));
-                let parts = region.and_then(|region| pull::pull(&region, storage, from, threads, progress));
-                RegionAnswer::Pulled(parts.map_err(|error| said(node, &error)))
+                let pulled = region.and_then(|region| pull::pull(&region, storage, from, by, progress));
+                RegionAnswer::Pulled(pulled.map_err(|error| said(node, &error)))
             }
             RegionWork::Wipe { job, but } => {
                 let wiped = self.region(node).and_then(|region| match region {

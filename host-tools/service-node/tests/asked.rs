@@ -50,7 +50,7 @@ fn say(cluster: &mut Cluster, job: JobId, event: CheckpointEvent) {
 fn made(cluster: &mut Cluster, job: JobId, number: u32) {
     let checkpoint = CheckpointName { job: job.0, number };
     let newest = Newest { checkpoint, by: number.into(), is_base: true, slots: BTreeMap::new() };
-    let cost = CheckpointCost { pause_us: 20_000, pages: 9, bytes: 4096, local_ms: 80, drain_ms: 600 };
+    let cost = CheckpointCost { pause_us: 20_000, pages: 9, bytes: 4096, local_ms: 80, drain_ms: 600, hash_ms: None };
     say(cluster, job, CheckpointEvent::Made(newest, cost));
 }
 

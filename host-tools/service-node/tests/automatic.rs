@@ -24,7 +24,8 @@ const SIGUSR1: u8 = 10;
 const POLICY: CheckpointPolicy = CheckpointPolicy { every_ms: 30_000, keep: 3, max_restarts: 2, node_mtbf_ms: None };
 
 /// What checkpoints cost.
-const COST: CheckpointCost = CheckpointCost { pause_us: 20_000, pages: 9, bytes: 4096, local_ms: 80, drain_ms: 600 };
+const COST: CheckpointCost =
+    CheckpointCost { pause_us: 20_000, pages: 9, bytes: 4096, local_ms: 80, drain_ms: 600, hash_ms: None };
 
 fn of_policy(ranks: u32) -> Submission {
     Submission { checkpoint_policy: Some(POLICY), detached: true, ..job(ranks) }

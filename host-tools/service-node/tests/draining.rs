@@ -13,13 +13,13 @@ use coppice_api::{ApiError, Client};
 use coppice_protocol::checkpoint::Keeping;
 use coppice_protocol::ids::{JobId, NodeId};
 use coppice_protocol::inspect::cut::Step;
-use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_protocol::pset::{FromPset, Pulled, ToPset};
 use coppice_protocol::region::SlotKey;
 use support::Cluster;
 use support::cutting::Ordered;
 use support::served::{Served, refusal};
 
-const COPY: MakeOrder = MakeOrder { mode: CheckpointMode::Copy };
+const COPY: MakeOrder = MakeOrder { mode: CheckpointMode::Copy, dma_pending: Some(3) };
 
 /// Nodes in psets of one each, the first two of which keep checkpoints in their regions.
 fn cluster(nodes: u32) -> Cluster {
@@ -86,10 +86,11 @@ async fn what_is_local_is_drained_whatever_becomes_of_the_job() {
     served.client.wait(job).await.expect("ended");
     for pset in [1, 0] {
         let Ordered { request, parts, .. } = of[&NodeId(pset)].clone();
-        served.said(pset, FromPset::Pulled { request, parts: Ok(parts) }).await;
+        served.said(pset, FromPset::Pulled { request, pulled: Ok(Pulled { parts, hash_ns: 3_000_000 }) }).await;
     }
     let report = made.await.expect("no panic").expect("made");
     assert_eq!((report.checkpoint.number, report.mode), (1, CheckpointMode::Cow));
+    assert_eq!(report.cost.hash_ms, Some(6), "of both");
     let views = served.listed(job, |views| views[0].state == CheckpointState::Drained).await;
     assert_eq!((views.len(), views[0].drained), (1, None));
     let manifest = served.storage.manifest(JobId(job), 1).expect("written");
@@ -239,7 +240,7 @@ async fn ranks_that_are_copied_stand_until_all_nodes_have_kept_it() {
     let cluster = served.down().await;
     assert_eq!(cluster.behaviour.cutting.kept_at_resume, [2, 2, 0, 0]);
     let keepings = keepings(&cluster);
-    assert_eq!(keepings.iter().map(|(_, keeping)| keeping.copy).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(keepings.iter().map(|(_, keeping)| keeping.copy).collect::<Vec<_>>(), [Some(3), None]);
 
     // If one cannot, all go on.
     let mut cluster = self::cluster(2);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use coppice_protocol::checkpoint::{Part, PartOf};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
-use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_protocol::pset::{FromPset, Pulled, ToPset};
 use coppice_protocol::region::SlotKey;
 use coppice_service_node::controller::{Event, Objects, Refused, Request};
 use coppice_service_node::limits::{PULL_SILENCE_MAX, REGION_ORDERS_MAX, WIPE_TIME_MAX};
@@ -29,7 +29,7 @@ fn cluster() -> Cluster {
     cluster
 }
 
-fn pull(cluster: &mut Cluster, node: u32) -> (Answered<Vec<Part>>, watch::Receiver<Objects>) {
+fn pull(cluster: &mut Cluster, node: u32) -> (Answered<Pulled>, watch::Receiver<Objects>) {
     let (progress, shown) = watch::channel((0, 0));
     (cluster.ask_and_wait(|answer| Request::Pull(NodeId(node), FROM, progress, answer)), shown)
 }
@@ -65,21 +65,21 @@ fn the_io_node_of_the_node_is_told_and_answers() {
     assert_eq!(orders(&cluster), [(PsetId(1), 1, NodeId(3)), (PsetId(1), 2, NodeId(3))]);
     assert_eq!(wiped.try_recv().expect("answered"), Ok(()));
     // Another I/O node, another number, another kind of answer: nobody asked for these.
-    let parts = vec![part(PartOf::Rank(Rank(6)))];
-    cluster.said(0, FromPset::Pulled { request: 1, parts: Ok(Vec::new()) });
+    let whole = Pulled { parts: vec![part(PartOf::Rank(Rank(6)))], hash_ns: 5 };
+    cluster.said(0, FromPset::Pulled { request: 1, pulled: Ok(Pulled::default()) });
     cluster.said(0, FromPset::Pulling { request: 1, objects: (9, 9) });
-    cluster.said(3, FromPset::Pulled { request: 7, parts: Ok(Vec::new()) });
+    cluster.said(3, FromPset::Pulled { request: 7, pulled: Ok(Pulled::default()) });
     cluster.said(3, FromPset::Wiped { request: 1, failed: None });
     assert!(pulled.try_recv().is_err());
     cluster.said(3, FromPset::Pulling { request: 1, objects: (2, 5) });
     assert_eq!(*shown.borrow(), (2, 5));
     // What becomes of the node does not matter.
     cluster.lose_machine(3);
-    cluster.said(2, FromPset::Pulled { request: 1, parts: Ok(parts.clone()) });
-    assert_eq!(pulled.try_recv().expect("answered"), Ok(parts));
+    cluster.said(2, FromPset::Pulled { request: 1, pulled: Ok(whole.clone()) });
+    assert_eq!(pulled.try_recv().expect("answered"), Ok(whole));
     // What goes wrong is said.
     let (mut pulled, _) = pull(&mut cluster, 1);
-    cluster.said(1, FromPset::Pulled { request: 3, parts: Err("object 5 is not what was written".into()) });
+    cluster.said(1, FromPset::Pulled { request: 3, pulled: Err("object 5 is not what was written".into()) });
     let message = "what node 1 has in its region cannot be stored: object 5 is not what was written";
     assert_eq!(refusal(&mut pulled), message);
     cluster.behaviour.cutting.not_wiped = [(NodeId(0), "cannot open '0': No such file or directory".into())].into();
@@ -105,8 +105,8 @@ fn pulls_are_waited_for_as_long_as_those_of_their_pset_come_further() {
     assert_eq!(refusal(&mut other), message);
     // The next one begins when this one is done.
     cluster.pass(PULL_SILENCE_MAX - SECOND);
-    cluster.said(0, FromPset::Pulled { request: 1, parts: Ok(Vec::new()) });
-    assert_eq!(first.try_recv().expect("answered"), Ok(Vec::new()));
+    cluster.said(0, FromPset::Pulled { request: 1, pulled: Ok(Pulled::default()) });
+    assert_eq!(first.try_recv().expect("answered"), Ok(Pulled::default()));
     // That it says the same again is no progress.
     cluster.said(0, FromPset::Pulling { request: 2, objects: (1, 9) });
     cluster.pass(PULL_SILENCE_MAX - SECOND);
@@ -115,7 +115,7 @@ fn pulls_are_waited_for_as_long_as_those_of_their_pset_come_further() {
     cluster.pass(SECOND);
     assert!(refusal(&mut second).contains("of what node 1 has"));
     // An answer that comes now is nobody's.
-    cluster.said(0, FromPset::Pulled { request: 2, parts: Ok(Vec::new()) });
+    cluster.said(0, FromPset::Pulled { request: 2, pulled: Ok(Pulled::default()) });
 }
 
 #[test]
@@ -134,10 +134,10 @@ fn a_wipe_is_waited_for_a_while_and_orders_end_with_their_io_node() {
     assert_eq!(refusal(&mut pulled), "the I/O node of pset 0 ended: it was killed by signal 9");
     assert!(other.try_recv().is_err());
     // The next one has nothing to do with what the last one was told.
-    cluster.said(0, FromPset::Pulled { request: 2, parts: Ok(Vec::new()) });
+    cluster.said(0, FromPset::Pulled { request: 2, pulled: Ok(Pulled::default()) });
     let (mut pulled, _) = pull(&mut cluster, 0);
-    cluster.said(0, FromPset::Pulled { request: 4, parts: Ok(Vec::new()) });
-    assert_eq!(pulled.try_recv().expect("answered"), Ok(Vec::new()));
+    cluster.said(0, FromPset::Pulled { request: 4, pulled: Ok(Pulled::default()) });
+    assert_eq!(pulled.try_recv().expect("answered"), Ok(Pulled::default()));
     cluster.event(Event::Request(Request::Down));
     assert_eq!(refusal(&mut other), "the cluster is going down");
     let (mut pulled, _) = pull(&mut cluster, 0);
@@ -150,7 +150,7 @@ fn no_more_orders_wait_than_may() {
     let mut open: Vec<_> = (0..REGION_ORDERS_MAX).map(|_| pull(&mut cluster, 0).0).collect();
     let (mut over, _) = pull(&mut cluster, 2);
     assert_eq!(over.try_recv().expect("answered").expect_err("refused").status, 503);
-    cluster.said(0, FromPset::Pulled { request: 1, parts: Ok(Vec::new()) });
+    cluster.said(0, FromPset::Pulled { request: 1, pulled: Ok(Pulled::default()) });
     assert!(open[0].try_recv().expect("answered").is_ok());
     let (mut next, _) = pull(&mut cluster, 2);
     assert!(next.try_recv().is_err());

@@ -41,6 +41,7 @@ mod verified;
 pub use directory::Storage;
 pub use error::StorageError;
 pub use manifest::{Manifest, ManifestPart, PartKind};
+pub use objects::Named;
 pub use reach::Collected;
 
 /// What is done in a storage directory, or why not.

@@ -12,6 +12,27 @@ use crate::encoding::{decode, encode, may_hold};
 use crate::limits::OBJECT_FILE_BYTES_MAX;
 use crate::{Result, Storage, StorageError};
 
+/// An object, and its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    id: ObjectId,
+    bytes: &'a [u8],
+}
+
+impl<'a> Named<'a> {
+    /// Names an object.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { id: ObjectId::of(bytes), bytes }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn id(&self) -> ObjectId {
+        self.id
+    }
+}
+
 /// In which directory of `objects` an object lies, and where there.
 pub(crate) fn place(id: ObjectId) -> (String, String) {
     let name = id.to_string();
@@ -25,13 +46,26 @@ impl Storage {
     /// # Errors
     /// [`StorageError::TooLong`], or what the host says: nothing is left behind then.
     pub fn put(&self, bytes: &[u8]) -> Result<ObjectId> {
+        // That is found out before it is hashed.
         if bytes.len() > OBJECT_BYTES_MAX {
             return Err(StorageError::TooLong(bytes.len()));
         }
-        let id = ObjectId::of(bytes);
+        let named = Named::new(bytes);
+        self.put_named(&named)?;
+        Ok(named.id)
+    }
+
+    /// Keeps an object whose name is known, as [`Self::put`].
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn put_named(&self, &Named { id, bytes }: &Named<'_>) -> Result<()> {
+        if bytes.len() > OBJECT_BYTES_MAX {
+            return Err(StorageError::TooLong(bytes.len()));
+        }
         let (directory, name) = place(id);
         if self.seems_there(&name, bytes.len()) {
-            return Ok(id);
+            return Ok(());
         }
         let mut file = self.temporary()?;
         file.write(&encode(bytes))?;
@@ -41,8 +75,7 @@ impl Storage {
                 .map_err(|error| self.failed("make", &format!("objects/{directory}"), error))?;
             named = file.name_in(&self.objects, &name);
         }
-        named.map_err(|error| self.failed("write", &format!("objects/{name}"), error))?;
-        Ok(id)
+        named.map_err(|error| self.failed("write", &format!("objects/{name}"), error))
     }
 
     /// An object's bytes.

@@ -16,7 +16,7 @@ use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, Memor
 use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, Query, Question, What};
 use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, KeepProgress, Kept, KeptTransfer};
 use coppice_protocol::personality::NodeKey;
-use coppice_protocol::pset::{self, FromPset, Member, StartJob, ToPset};
+use coppice_protocol::pset::{self, FromPset, Member, Pulled, StartJob, ToPset};
 use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::region::SlotKey;
@@ -440,7 +440,7 @@ fn pset() {
     line(&mut table, "Kept", &FromPset::Kept { node, answer });
     line(&mut table, "Dies", &FromPset::Dies { node, dying: DYING });
     let parts = vec![Part { of: PartOf::Rank(RANK), object: OBJECT }];
-    line(&mut table, "Pulled", &FromPset::Pulled { request: 7, parts: Ok(parts) });
+    line(&mut table, "Pulled", &FromPset::Pulled { request: 7, pulled: Ok(Pulled { parts, hash_ns: 8 }) });
     line(&mut table, "Pulling", &FromPset::Pulling { request: 7, objects: (1, 2) });
     line(&mut table, "Wiped", &FromPset::Wiped { request: 7, failed: Some("no".into()) });
     line(&mut table, "WantsCheckpoint", &FromPset::WantsCheckpoint { job: JOB });

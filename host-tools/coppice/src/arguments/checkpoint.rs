@@ -1,7 +1,7 @@
 //! The command lines for checkpoints.
 
 use clap::{Args, ValueEnum};
-use coppice_api::checkpoint::{CheckpointChoice, CheckpointMode, RestartOrder};
+use coppice_api::checkpoint::{CheckpointChoice, CheckpointMode, MakeOrder, RestartOrder};
 
 use super::Listing;
 use super::automatic::Automatic;
@@ -28,8 +28,22 @@ pub(crate) struct Checkpoint {
     /// How ranks are kept from changing what is kept of them
     #[arg(long, value_enum, default_value_t = Phase1::Cow)]
     pub(crate) phase1: Phase1,
+    /// With `copy`, processors copy what finds so many requests with the engine of their node's region; 0: all of it
+    /// [default: as many as an engine takes]
+    #[arg(long, value_name = "REQUESTS")]
+    pub(crate) dma_pending: Option<u8>,
     #[command(flatten)]
     pub(crate) listing: Listing,
+}
+
+impl Checkpoint {
+    /// What the service node is asked for.
+    pub(crate) fn order(&self) -> Result<MakeOrder, String> {
+        if self.dma_pending.is_some() && self.phase1 != Phase1::Copy {
+            return Err("--dma-pending is for ranks that stand meanwhile: give --phase1 copy, too".into());
+        }
+        Ok(MakeOrder { mode: self.phase1.into(), dma_pending: self.dma_pending })
+    }
 }
 
 /// See [`CheckpointMode`].
@@ -129,7 +143,7 @@ impl Restart {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use coppice_api::checkpoint::{CheckpointChoice, CheckpointMode, RestartOrder};
+    use coppice_api::checkpoint::{CheckpointChoice, CheckpointMode, MakeOrder, RestartOrder};
     use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
 
     use crate::arguments::{Arguments, Command};
@@ -155,11 +169,14 @@ mod tests {
         assert!(verified("checkpoints --verify 7@2") && verified("checkpoints --verify 7"));
         assert!(command("checkpoints --verify 7 --delete 7").is_err() && command("checkpoints 7 --verify 7").is_err());
         let phase1 = |line: &str| match command(line) {
-            Ok(Command::Checkpoint(order)) => CheckpointMode::from(order.phase1),
+            Ok(Command::Checkpoint(order)) => order.order(),
             other => panic!("{other:?}"),
         };
-        assert_eq!(phase1("checkpoint 7"), CheckpointMode::Cow);
-        assert_eq!(phase1("checkpoint --phase1 copy 7"), CheckpointMode::Copy);
+        let copied = |dma_pending| MakeOrder { mode: CheckpointMode::Copy, dma_pending };
+        assert_eq!(phase1("checkpoint 7"), Ok(MakeOrder::default()));
+        assert_eq!(phase1("checkpoint --phase1 copy 7"), Ok(copied(None)));
+        assert_eq!(phase1("checkpoint --phase1 copy --dma-pending 0 7"), Ok(copied(Some(0))));
+        assert!(phase1("checkpoint --dma-pending 0 7").is_err(), "for those who stand");
         for bad in ["checkpoint", "checkpoint 7@2", "checkpoints 7@2", "checkpoints 7 --delete 7", "restart"] {
             assert!(command(bad).is_err(), "{bad}");
         }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use coppice_api::checkpoint::{
     CheckpointChoice, CheckpointCost, CheckpointReport, CheckpointState, CheckpointView, CheckpointsQuery, Deleted,
-    MakeOrder, Verified,
+    Verified,
 };
 use coppice_api::job::EXIT_COPPICE;
 use coppice_api::{Client, counted};
@@ -15,7 +15,7 @@ use crate::show::{print, print_json, table};
 use crate::units::{show_bytes, show_ns, show_time};
 
 pub(crate) async fn checkpoint(client: &Client, order: &Checkpoint) -> anyhow::Result<()> {
-    let made = client.checkpoint(order.job, MakeOrder { mode: order.phase1.into() }).await?;
+    let made = client.checkpoint(order.job, order.order().map_err(anyhow::Error::msg)?).await?;
     if order.listing.json { print_json(&made) } else { print(&line(&made)) }
 }
 
@@ -27,8 +27,9 @@ fn line(made: &CheckpointReport) -> String {
 /// What one cost.
 pub(super) fn cost(cost: &CheckpointCost) -> String {
     let ms = |ms: u64| show_ns(ms.saturating_mul(1_000_000));
+    let hashed = cost.hash_ms.map(|hash| format!(", hashed for {}", ms(hash))).unwrap_or_default();
     format!(
-        "paused {}, local after {}, drained after {}; {}, {}",
+        "paused {}, local after {}, drained after {}{hashed}; {}, {}",
         show_ns(cost.pause_us.saturating_mul(1000)),
         ms(cost.local_ms),
         ms(cost.drain_ms),
@@ -131,11 +132,18 @@ mod tests {
 
     #[test]
     fn what_was_made_is_a_line() {
-        let cost = CheckpointCost { pause_us: 12_000, pages: 900, bytes: 3 << 20, local_ms: 80, drain_ms: 300 };
+        let cost = CheckpointCost {
+            pause_us: 12_000,
+            pages: 900,
+            bytes: 3 << 20,
+            local_ms: 80,
+            drain_ms: 300,
+            hash_ms: Some(40),
+        };
         let mode = CheckpointMode::Cow;
         let made = CheckpointReport { checkpoint: NAME, nodes: 4, steps: Vec::new(), mode, cost };
-        let text =
-            "checkpoint 7@2 on 4 nodes: paused 12 ms, local after 80 ms, drained after 300 ms; 900 pages, 3.0 MiB\n";
+        let text = "checkpoint 7@2 on 4 nodes: paused 12 ms, local after 80 ms, drained after 300 ms, hashed for 40 \
+                    ms; 900 pages, 3.0 MiB\n";
         assert_eq!(line(&made), text);
     }
 

@@ -325,7 +325,8 @@ pub(crate) mod tests {
         let first = JobView { checkpoint_policy: Some(auto), checkpoints_made: None, ..job.clone() };
         let text = "a checkpoint after 60.0 s, then as often as pays, 2 stay, at most 0 restarts";
         assert_eq!(checkpoints(&first).as_deref(), Some(text));
-        let cost = CheckpointCost { pause_us: 12_000, pages: 900, bytes: 3 << 20, local_ms: 80, drain_ms: 300 };
+        let cost =
+            CheckpointCost { pause_us: 12_000, pages: 900, bytes: 3 << 20, local_ms: 80, drain_ms: 300, hash_ms: None };
         let last = CheckpointsMade { count: 1, last, cost: Some(cost), interval_ms: Some(227_690) };
         let text = checkpoints(&JobView { checkpoints_made: Some(last), ..first }).expect("some");
         assert!(text.starts_with("a checkpoint every 227.7 s, as often as pays, 2 stay"), "{text}");

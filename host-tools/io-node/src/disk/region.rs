@@ -11,9 +11,10 @@ use coppice_storage::Storage;
 
 use super::place::OwedRegion;
 use super::{Completion, Completions};
+use crate::clock::monotonic;
 use crate::limits::{PROGRESS_PAUSE, PULL_THREADS_MAX};
 use crate::machine::RegionOrder;
-use crate::regions::Regions;
+use crate::regions::{PullBy, Regions};
 
 /// An order about a region, and to whom its answer is owed.
 #[derive(Debug)]
@@ -26,7 +27,9 @@ pub(super) struct RegionTask {
 impl RegionTask {
     pub(super) fn run(mut self, regions: &Regions, storage: &Storage) {
         let threads = available_parallelism().map_or(1, NonZero::get).min(PULL_THREADS_MAX);
-        let answer = regions.carry_out(&self.order, storage, threads, &mut |objects| self.progress.at(objects));
+        let answer = regions.carry_out(&self.order, storage, &PullBy { threads, clock: monotonic }, &mut |objects| {
+            self.progress.at(objects)
+        });
         self.owed.pay(answer);
     }
 }

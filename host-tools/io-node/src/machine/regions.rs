@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use coppice_protocol::checkpoint::Part;
 use coppice_protocol::ids::{JobId, NodeId};
-use coppice_protocol::pset::FromPset;
+use coppice_protocol::pset::{FromPset, Pulled};
 use coppice_protocol::region::SlotKey;
 
 use super::Machine;
@@ -41,7 +40,7 @@ pub enum RegionWork {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegionAnswer {
     /// As [`FromPset::Pulled`].
-    Pulled(Result<Vec<Part>, String>),
+    Pulled(Result<Pulled, String>),
     /// As [`FromPset::Wiped`].
     Wiped(Option<String>),
 }
@@ -60,7 +59,7 @@ impl RegionWork {
 impl RegionAnswer {
     fn message(self, request: u64) -> FromPset {
         match self {
-            Self::Pulled(parts) => FromPset::Pulled { request, parts },
+            Self::Pulled(pulled) => FromPset::Pulled { request, pulled },
             Self::Wiped(failed) => FromPset::Wiped { request, failed },
         }
     }
@@ -167,19 +166,19 @@ mod tests {
         pull(&mut machine, 5, 8);
         assert_eq!(begun(&mut machine), [1, 4], "as many as there are threads for it");
         assert_eq!(machine.remains().regions, 5);
-        machine.region_done(NodeId(0), RegionAnswer::Pulled(Ok(Vec::new())));
+        machine.region_done(NodeId(0), RegionAnswer::Pulled(Ok(Pulled::default())));
         assert_eq!(begun(&mut machine), [2]);
         machine.region_done(NodeId(7), RegionAnswer::Pulled(Err("why".into())));
         assert_eq!(begun(&mut machine), [5], "it passes what waits for its node");
         machine.region_done(NodeId(0), RegionAnswer::Wiped(None));
         assert_eq!(begun(&mut machine), [3]);
         for node in [0, 8] {
-            machine.region_done(NodeId(node), RegionAnswer::Pulled(Ok(Vec::new())));
+            machine.region_done(NodeId(node), RegionAnswer::Pulled(Ok(Pulled::default())));
         }
         let said: Vec<_> = std::iter::from_fn(|| machine.next_message(NOW)).collect();
         let [
-            FromPset::Pulled { request: 1, parts: Ok(_) },
-            FromPset::Pulled { request: 4, parts: Err(_) },
+            FromPset::Pulled { request: 1, pulled: Ok(_) },
+            FromPset::Pulled { request: 4, pulled: Err(_) },
             FromPset::Wiped { request: 2, failed: None },
             FromPset::Pulled { request: 3, .. },
             FromPset::Pulled { request: 5, .. },
@@ -200,7 +199,7 @@ mod tests {
         pull(&mut machine, most + 1, 1);
         let reason = |message: Option<FromPset>| match message {
             Some(
-                FromPset::Wiped { request, failed: Some(reason) } | FromPset::Pulled { request, parts: Err(reason) },
+                FromPset::Wiped { request, failed: Some(reason) } | FromPset::Pulled { request, pulled: Err(reason) },
             ) => (request, reason),
             other => panic!("{other:?}"),
         };

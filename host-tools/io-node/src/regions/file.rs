@@ -67,7 +67,7 @@ impl Region {
     }
 
     /// Reads so many bytes instead of what is in a buffer.
-    fn read_into(&self, offset: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<()> {
+    pub(super) fn read_into(&self, offset: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<()> {
         let length = usize::try_from(bytes).unwrap_or(usize::MAX);
         buffer.clear();
         let room = buffer.try_reserve_exact(length).map_err(|_| Errno::NOMEM.into());

@@ -3,28 +3,33 @@
 //! storage the slot gets its index.
 
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, Builder};
+use std::time::Duration;
 
 use coppice_protocol::checkpoint::{LISTED_MAX, Listing, ObjectId, Part};
+use coppice_protocol::pset::Pulled;
 use coppice_protocol::region::index::Place;
-use coppice_protocol::region::{SLOTS, Section, Slot, SlotKey, State, Table, TablePart};
-use coppice_storage::Storage;
+use coppice_protocol::region::{SLOTS, Section, Slot, SlotKey, State, Table, TablePart, check};
+use coppice_storage::{Named, Storage};
 use rustix::io::Errno;
 
+use super::PullBy;
 use super::error::{RegionError, Result};
 use super::file::Region;
 use super::index::Index;
+use crate::clock::ns;
 use crate::limits::REGION_PARTS_MAX;
 
 /// A pull that is under way.
 struct Pull<'a> {
     region: &'a Region,
     storage: &'a Storage,
-    threads: usize,
+    by: PullBy,
     progress: &'a mut dyn FnMut((u64, u64)),
     /// Objects that are stored, and that there are.
     objects: (u64, u64),
+    hash_ns: u64,
     index: Index,
 }
 
@@ -33,8 +38,10 @@ struct Objects<'a> {
     region: &'a Region,
     storage: &'a Storage,
     sections: &'a [Section],
+    clock: fn() -> Duration,
     taken: AtomicUsize,
     stored: AtomicUsize,
+    hash_ns: AtomicU64,
     /// One thread failed: what the others have is not wanted.
     is_over: AtomicBool,
 }
@@ -44,12 +51,12 @@ pub(super) fn pull(
     region: &Region,
     storage: &Storage,
     from: SlotKey,
-    threads: usize,
+    by: &PullBy,
     progress: &mut dyn FnMut((u64, u64)),
-) -> Result<Vec<Part>> {
+) -> Result<Pulled> {
     let (slot, table) = find(region, from)?;
     let all = table.parts.iter().map(|part| part.sections.len() as u64).sum();
-    let mut pull = Pull { region, storage, threads, progress, objects: (0, all), index: Index::default() };
+    let mut pull = Pull { region, storage, by: *by, progress, objects: (0, all), hash_ns: 0, index: Index::default() };
     let parts = table.parts.iter().map(|part| pull.part(part)).collect::<Result<Vec<Part>>>()?;
     storage.settle()?;
     if slot.state == State::Local
@@ -58,7 +65,7 @@ pub(super) fn pull(
         // There is nothing in the region that is not in the storage.
         tracing::warn!(node = %region.node, %error, "a region has no index of what was pulled");
     }
-    Ok(parts)
+    Ok(Pulled { parts, hash_ns: pull.hash_ns })
 }
 
 /// What there is to be pulled.
@@ -101,16 +108,18 @@ impl Pull<'_> {
     fn names(&mut self, sections: &[Section]) -> Result<Vec<ObjectId>> {
         let (region, storage) = (self.region, self.storage);
         let [taken, stored] = [AtomicUsize::new(0), AtomicUsize::new(0)];
-        let objects = Objects { region, storage, sections, taken, stored, is_over: AtomicBool::new(false) };
+        let (clock, hash_ns, is_over) = (self.by.clock, AtomicU64::new(0), AtomicBool::new(false));
+        let objects = Objects { region, storage, sections, clock, taken, stored, hash_ns, is_over };
         let all = thread::scope(|scope| {
             let start = || Builder::new().name("pull".into()).spawn_scoped(scope, || objects.store(|_| {})).ok();
-            let others: Vec<_> = (1..self.threads.min(sections.len())).map_while(|_| start()).collect();
+            let others: Vec<_> = (1..self.by.threads.min(sections.len())).map_while(|_| start()).collect();
             let (before, all) = self.objects;
             let mine = objects.store(|stored| (self.progress)((before + stored, all)));
             let others = others.into_iter().map(|other| other.join().unwrap_or_else(|why| resume_unwind(why)));
             std::iter::once(mine).chain(others).collect::<Result<Vec<_>>>()
         })?;
         self.objects.0 += sections.len() as u64;
+        self.hash_ns += objects.hash_ns.into_inner();
         let mut names: Vec<(usize, ObjectId)> = all.concat();
         names.sort_unstable_by_key(|(at, _)| *at);
         for (section, (_, object)) in sections.iter().zip(&names) {
@@ -154,8 +163,15 @@ impl Objects<'_> {
     fn object(&self, section: &Section, buffer: &mut Vec<u8>) -> Result<ObjectId> {
         let node = self.region.node;
         Ok(match *section {
-            Section::New(extent) if self.region.read_extent(extent, buffer)? => self.storage.put(buffer)?,
-            Section::New(extent) => return Err(RegionError::Object { node, offset: extent.offset }),
+            Section::New(extent) => {
+                self.region.read_into(extent.offset, extent.bytes, buffer)?;
+                let since = (self.clock)();
+                let named = (check(buffer) == extent.check).then(|| Named::new(buffer));
+                self.hash_ns.fetch_add(ns((self.clock)().saturating_sub(since)), Ordering::Relaxed);
+                let named = named.ok_or(RegionError::Object { node, offset: extent.offset })?;
+                self.storage.put_named(&named)?;
+                named.id()
+            }
             Section::Known(object, _) if self.storage.has(object)? => object,
             Section::Known(object, _) => return Err(RegionError::NotKept { node, object }),
         })

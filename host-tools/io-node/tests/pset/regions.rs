@@ -29,7 +29,7 @@ async fn pulled(pset: &mut Pset) -> Result<Vec<Part>, String> {
     loop {
         match pset.receive().await {
             FromPset::Pulling { request: 7, objects: (done, all) } => assert!(done <= all),
-            FromPset::Pulled { request: 7, parts } => break parts,
+            FromPset::Pulled { request: 7, pulled } => break pulled.map(|pulled| pulled.parts),
             other => panic!("{other:?}"),
         }
     }

@@ -1,7 +1,7 @@
 //! What is done with checkpoints without anybody asking for it: they are made and deleted, and jobs that have lost a
 //! node go on from them. When, the controller says.
 
-use coppice_api::checkpoint::{CheckpointMode, CheckpointName, CheckpointPolicy, RestartOrder};
+use coppice_api::checkpoint::{CheckpointName, CheckpointPolicy, MakeOrder, RestartOrder};
 use coppice_api::job::Submission;
 use coppice_protocol::ids::JobId;
 use coppice_storage::{Storage, StorageError};
@@ -53,7 +53,7 @@ async fn make_and_delete(around: impl Around, job: JobId, keep: u32) -> Vec<Stri
         Ok(None) => return Vec::new(),
         Err(refused) => return vec![none_made(job, &refused)],
     };
-    let made = make(&around, job, CheckpointMode::default()).await;
+    let made = make(&around, job, MakeOrder::default()).await;
     drop(making);
     match made {
         Ok(_) => match delete_old(&around, job, keep).await {

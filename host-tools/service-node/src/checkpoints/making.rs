@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use coppice_api::checkpoint::{CheckpointCost, CheckpointMode, CheckpointName, CheckpointReport, CheckpointView};
+use coppice_api::checkpoint::{
+    CheckpointCost, CheckpointMode, CheckpointName, CheckpointReport, CheckpointView, MakeOrder,
+};
 use coppice_api::cut::CutStep;
 use coppice_api::job::Submission;
 use coppice_protocol::checkpoint::{Keeping, Part, PartOf, Saving};
@@ -26,7 +28,7 @@ use crate::plant::CheckpointEvent;
 ///
 /// # Errors
 /// There is none, for that reason.
-pub async fn make(around: &impl Around, job: JobId, mode: CheckpointMode) -> Result<CheckpointReport, Refused> {
+pub async fn make(around: &impl Around, job: JobId, order: MakeOrder) -> Result<CheckpointReport, Refused> {
     // What is kept is nobody's until there is the manifest, nor is what it goes on from.
     let _used = around.checkpoints().used().await;
     let submitted = around.ask(|answer| Request::Submitted(job, answer)).await?;
@@ -45,7 +47,7 @@ pub async fn make(around: &impl Around, job: JobId, mode: CheckpointMode) -> Res
             tracing::warn!(job = job.0, why, "a checkpoint is not to lie in regions");
         }
         let leader = Leader { around: around.clone(), job, by: around.new_leader(job), places: places.clone() };
-        let keeping = Keeping { since, copy: mode == CheckpointMode::Copy, elsewhere: not_wiped.is_some() };
+        let keeping = Keeping { since, copy: order.copied(), elsewhere: not_wiped.is_some() };
         match attempt(&leader, &submitted, keeping).await {
             Ok(None) => {}
             Ok(Some((report, newest))) => {
@@ -100,15 +102,17 @@ async fn attempt(
         bytes: sum(|saving| saving.bytes),
         local_ms,
         drain_ms: 0,
+        hash_ms: None,
     };
     let slots = all.iter().filter_map(|(place, saving)| Some((place.node, saving.local?))).collect();
     let time_ns = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
     let manifest = manifest(leader.job, submitted, Moment { time_ns, barriers }, cost)?;
-    let checkpoint = drain(leader, submitted, manifest, all).await.map_err(|refused| none_made(leader.job, refused))?;
-    let cost = CheckpointCost { drain_ms: ms(around.now() - begun), ..cost };
+    let (checkpoint, hash_ns) =
+        drain(leader, submitted, manifest, all).await.map_err(|refused| none_made(leader.job, refused))?;
+    let cost = CheckpointCost { drain_ms: ms(around.now() - begun), hash_ms: hash_ns.map(|ns| ns / 1_000_000), ..cost };
     tracing::info!(%checkpoint, ?keeping, ?cost, "checkpoint made");
     let (nodes, mode) =
-        (leader.places.len() as u32, if keeping.copy { CheckpointMode::Copy } else { Default::default() });
+        (leader.places.len() as u32, if keeping.copy.is_some() { CheckpointMode::Copy } else { Default::default() });
     let report = CheckpointReport { checkpoint, nodes, steps, mode, cost };
     Ok(Some((report, Newest { checkpoint, by: leader.by, is_base: true, slots })))
 }
@@ -123,7 +127,7 @@ async fn cut(
     let [before @ .., resume] = Step::of_checkpoint(keeping);
     let mut steps = leader.lead(&before).await?;
     let mut copied = None;
-    if keeping.copy {
+    if keeping.copy.is_some() {
         let since = leader.around.now();
         copied = Some(kept_or_given_up(leader, COPYING_SILENCE_MAX).await?);
         steps.push(CutStep { name: "copy".into(), us: us(leader.around.now() - since) });
@@ -189,13 +193,13 @@ fn manifest(job: JobId, submitted: &Submitted, moment: Moment, cost: CheckpointC
 }
 
 /// Has what lies in regions stored, and writes the manifest of that and of what nodes have given away. From now on the
-/// job may end, and its nodes be lost.
+/// job may end, and its nodes be lost. Gives how long it took to hash what lay in regions, if anything did, too.
 async fn drain(
     leader: &Leader<impl Around>,
     submitted: &Submitted,
     manifest: Manifest,
     all: Vec<Kept>,
-) -> Result<CheckpointName, Refused> {
+) -> Result<(CheckpointName, Option<u64>), Refused> {
     let (around, job, submission) = (&leader.around, leader.job, &submitted.submission);
     let number = around.stored(HOST_FILE_TIME_MAX, move |storage| next_number(storage, job)).await?;
     let manifest = Manifest { number, ..manifest };
@@ -205,12 +209,14 @@ async fn drain(
     let view = view_of(checkpoint, submission, &manifest);
     let shown = around.checkpoints().drain(view, pulls.iter().map(Pull::progress).collect());
     let given = all.into_iter().filter(|(_, saving)| saving.local.is_none()).filter_map(|(_, saving)| saving.parts);
-    let said = [given.flatten().collect(), pull(around, pulls).await?].concat();
+    let is_local = !pulls.is_empty();
+    let pulled = pull(around, pulls).await?;
+    let said = [given.flatten().collect(), pulled.parts].concat();
     let parts = all_parts(said, submission.ranks, submission.nodes_wanted())?;
     let manifest = Manifest { parts, ..manifest };
     around.stored(HOST_FILE_TIME_MAX, move |storage| storage.write_manifest(&manifest)).await?;
     drop(shown);
-    Ok(checkpoint)
+    Ok((checkpoint, is_local.then_some(pulled.hash_ns)))
 }
 
 /// The barriers that all nodes have left, if they are the same.

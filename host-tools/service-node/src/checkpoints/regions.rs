@@ -1,7 +1,7 @@
 //! What lies in the regions of nodes: I/O nodes are had pull it and wipe it.
 
-use coppice_protocol::checkpoint::Part;
 use coppice_protocol::ids::{JobId, NodeId};
+use coppice_protocol::pset::Pulled;
 use coppice_protocol::region::SlotKey;
 use futures_util::future::try_join_all;
 use tokio::sync::{oneshot, watch};
@@ -37,12 +37,14 @@ impl Pull {
 #[must_use]
 pub(super) struct Wipes(Vec<(NodeId, oneshot::Receiver<Result<(), Refused>>)>);
 
-/// Has all of these pulled into the storage, or says why one of them could not be.
-pub(super) async fn pull(around: &impl Around, pulls: Vec<Pull>) -> Result<Vec<Part>, Refused> {
+/// Has all of these pulled into the storage, and gives the sum, or says why one of them could not be.
+pub(super) async fn pull(around: &impl Around, pulls: Vec<Pull>) -> Result<Pulled, Refused> {
     let ordered = pulls
         .into_iter()
         .map(|Pull { node, from, progress }| around.ask(move |answer| Request::Pull(node, from, progress, answer)));
-    Ok(try_join_all(ordered).await?.concat())
+    let all = try_join_all(ordered).await?;
+    let hash_ns = all.iter().map(|pulled| pulled.hash_ns).fold(0, u64::saturating_add);
+    Ok(Pulled { parts: all.into_iter().flat_map(|pulled| pulled.parts).collect(), hash_ns })
 }
 
 /// Orders the regions of nodes to be wiped, of a job or of all, but for a slot of each. What is ordered of them later

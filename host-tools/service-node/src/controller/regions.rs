@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use coppice_api::cluster::ClusterState;
-use coppice_protocol::checkpoint::Part;
 use coppice_protocol::ids::{JobId, NodeId, PsetId};
-use coppice_protocol::pset::ToPset;
+use coppice_protocol::pset::{Pulled, ToPset};
 use coppice_protocol::region::SlotKey;
 use tokio::sync::watch;
 
@@ -35,7 +34,7 @@ struct Open {
 /// See [`Open`].
 #[derive(Debug)]
 enum Order {
-    Pull { progress: watch::Sender<Objects>, answer: Answer<Vec<Part>> },
+    Pull { progress: watch::Sender<Objects>, answer: Answer<Pulled> },
     Wipe(Answer<()>),
 }
 
@@ -130,7 +129,7 @@ impl<P: Plant> Controller<P> {
         &mut self,
         (node, from): (NodeId, SlotKey),
         progress: watch::Sender<Objects>,
-        answer: Answer<Vec<Part>>,
+        answer: Answer<Pulled>,
         now: Now,
     ) {
         match self.check_region(node) {
@@ -200,12 +199,12 @@ impl<P: Plant> Controller<P> {
     }
 
     /// A pull is over.
-    pub(super) fn pulled(&mut self, pset: PsetId, request: u64, parts: Result<Vec<Part>, String>, now: Now) {
+    pub(super) fn pulled(&mut self, pset: PsetId, request: u64, pulled: Result<Pulled, String>, now: Now) {
         let Some(Open { node, order, .. }) = self.regions.take(request, pset, true) else { return };
         self.regions.renew(pset, now);
         let Order::Pull { answer, .. } = order else { return };
         let failed = |why| Refused::conflict(&format!("what node {node} has in its region cannot be stored: {why}"));
-        reply(answer, parts.map_err(failed));
+        reply(answer, pulled.map_err(failed));
     }
 
     /// A wipe is over.

@@ -20,7 +20,7 @@ impl<P: Plant> Controller<P> {
         match message {
             // Handled where I/O nodes are started and watched.
             FromPset::Listening | FromPset::Alive => {}
-            FromPset::Pulled { request, parts } => self.pulled(pset, request, parts, now),
+            FromPset::Pulled { request, pulled } => self.pulled(pset, request, pulled, now),
             FromPset::Pulling { request, objects } => self.pulling(pset, request, objects, now),
             FromPset::Wiped { request, failed } => self.wiped(pset, request, failed),
             FromPset::NodeReady { node, generation, status } if self.is_in(node, pset) => {

@@ -13,10 +13,9 @@ use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::retain::{ForgetOrder, Forgotten};
 use coppice_api::signal::SIGNAL_MAX;
 use coppice_api::stream::StagingProgress;
-use coppice_protocol::checkpoint::Part;
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::inspect::{self, Query};
-use coppice_protocol::pset::ToPset;
+use coppice_protocol::pset::{Pulled, ToPset};
 use coppice_protocol::region::SlotKey;
 use tokio::sync::{Semaphore, oneshot, watch};
 
@@ -136,7 +135,7 @@ pub enum Request {
     /// The same when all of its ranks run.
     Running(JobId, Answer<Vec<Place>>),
     /// Pull what a node's region has of a checkpoint into the storage, and say how far that is.
-    Pull(NodeId, SlotKey, watch::Sender<Objects>, Answer<Vec<Part>>),
+    Pull(NodeId, SlotKey, watch::Sender<Objects>, Answer<Pulled>),
     /// Wipe what a node's region has, of a job or of all, but for this.
     Wipe(NodeId, Option<JobId>, Option<SlotKey>, Answer<()>),
     /// The tracer of a job took that many bytes that came from an I/O node.

@@ -16,12 +16,12 @@ pub(super) async fn checkpoint(
     Number(job): Number<u64>,
     order: Result<Json<MakeOrder>, JsonRejection>,
 ) -> Answered<CheckpointReport> {
-    let Json(MakeOrder { mode }) = order.map_err(|error| Refused::bad(error.body_text()))?;
+    let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
     let job = JobId(job);
     let making = api.checkpoints.make(job)?;
     // Whoever asked for it may go: nodes are not to wait for the next step then.
     let leading = tokio::spawn(async move {
-        let made = make(&api, job, mode).await;
+        let made = make(&api, job, order).await;
         drop(making);
         made
     });

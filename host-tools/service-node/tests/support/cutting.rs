@@ -9,7 +9,7 @@ use coppice_protocol::ids::{JobId, NodeId};
 use coppice_protocol::inspect::cut::Step;
 use coppice_protocol::inspect::held::NotTold;
 use coppice_protocol::inspect::{Answer, Inspect, Question};
-use coppice_protocol::pset::{FromPset, StartJob, ToPset};
+use coppice_protocol::pset::{FromPset, Pulled, StartJob, ToPset};
 use coppice_protocol::region::SlotKey;
 
 /// All nodes, as far as they are led.
@@ -162,7 +162,7 @@ impl Cutting {
                     None => vec![],
                     Some(pulled) => vec![
                         FromPset::Pulling { request, objects: (1, 4) },
-                        FromPset::Pulled { request, parts: pulled.clone().map(|()| parts) },
+                        FromPset::Pulled { request, pulled: pulled.clone().map(|()| Pulled { parts, hash_ns: 0 }) },
                     ],
                 }
             }

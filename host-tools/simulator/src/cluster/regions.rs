@@ -7,11 +7,12 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{JoinHandle, spawn};
+use std::time::Duration;
 
 use anyhow::Context;
 use coppice_hal::region::Region as Device;
 use coppice_io_node::machine::{RegionAnswer, RegionOrder, RegionWork};
-use coppice_io_node::regions::Regions;
+use coppice_io_node::regions::{PullBy, Regions};
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::region::BLOCK_BYTES;
 use coppice_service_node::plant::Incarnation;
@@ -59,6 +60,9 @@ enum Said {
     Done(RegionAnswer),
 }
 
+/// With several threads, or a clock, no two runs would be the same.
+const BY: PullBy = PullBy { threads: 1, clock: || Duration::ZERO };
+
 /// It is dead.
 struct Dead;
 
@@ -70,8 +74,7 @@ impl Working {
             if told.recv().is_err() {
                 return;
             }
-            // With others beside it, no two runs would be the same.
-            let answer = regions.carry_out(&order, &storage, 1, &mut |objects| {
+            let answer = regions.carry_out(&order, &storage, &BY, &mut |objects| {
                 if say.send(Said::At(objects)).is_err() || told.recv().is_err() {
                     resume_unwind(Box::new(Dead));
                 }

@@ -39,8 +39,8 @@ pub(crate) struct Filling {
     under_way: VecDeque<Ticket>,
     /// For an object's bytes, to be held against later.
     buffer: Vec<u8>,
-    /// Ranks stand until it is done: what the engine has no room for is copied.
-    copy: bool,
+    /// Ranks stand until it is done: what finds so many requests under way, or no room, is copied.
+    copy: Option<u8>,
     /// Others may fill one when it goes. What the engine still does for it is waited for by whoever does. `None`: it is
     /// whole.
     taken: Option<Taken>,
@@ -61,7 +61,7 @@ impl Region {
     pub(crate) async fn fill(
         self: &Arc<Self>,
         (job, key): (JobId, u64),
-        copy: bool,
+        copy: Option<u8>,
         quota: &Arc<Quota>,
     ) -> Result<Option<Filling>, NotWritten> {
         let Some(taken) = self.take_to_fill().await else { return Ok(None) };
@@ -156,8 +156,9 @@ impl Filling {
         self.reap()?;
         if !self.region.device.has_engine() {
             self.region.copy(offset, &frames)?;
-        } else if self.copy {
-            match self.region.device.write(offset, frames) {
+        } else if let Some(pending) = self.copy {
+            let is_below = self.under_way.len() < pending.into();
+            match if is_below { self.region.device.write(offset, frames) } else { Err(Full(frames)) } {
                 Ok(ticket) => self.under_way.push_back(ticket),
                 Err(Full(frames)) => self.region.copy(offset, &frames)?,
             }

@@ -58,7 +58,7 @@ fn filled(region: &Arc<Region>, key: u64, bytes: &'static [u8]) -> Result<(SlotK
     let region = Arc::clone(region);
     run(async move {
         let quota = quota();
-        let mut filling = region.fill((JOB, key), false, &quota).await?.expect("a free slot");
+        let mut filling = region.fill((JOB, key), None, &quota).await?.expect("a free slot");
         let mut extents = Vec::new();
         for byte in bytes {
             extents.push(filling.put(pages(*byte, 2)).await?);
@@ -160,7 +160,7 @@ fn without_a_free_slot_or_room_it_goes_elsewhere() {
     }
     let elsewhere = |region: &Arc<Region>| {
         let region = Arc::clone(region);
-        run(async move { region.fill((JOB, 9), false, &quota()).await.map(|filling| filling.is_none()) })
+        run(async move { region.fill((JOB, 9), None, &quota()).await.map(|filling| filling.is_none()) })
     };
     assert_eq!(elsewhere(&region), Ok(true), "all slots are taken");
     let (_, small) = self::region(16);
@@ -168,8 +168,8 @@ fn without_a_free_slot_or_room_it_goes_elsewhere() {
         let small = Arc::clone(&small);
         async move {
             let quota = quota();
-            let mut filling = small.fill((JOB, 1), false, &quota).await?.expect("a free slot");
-            assert!(small.fill((JOB, 2), false, &quota).await?.is_none(), "one at a time");
+            let mut filling = small.fill((JOB, 1), None, &quota).await?.expect("a free slot");
+            assert!(small.fill((JOB, 2), None, &quota).await?.is_none(), "one at a time");
             let mut sections = Vec::new();
             while filling.has_room() {
                 sections.push(Section::New(filling.put(pages(1, 1)).await?));
@@ -204,7 +204,7 @@ fn what_is_given_up_is_not_there() {
     let (_, region) = region(BLOCKS);
     let given_up = Arc::clone(&region);
     run(async move {
-        let mut filling = given_up.fill((JOB, 1), false, &quota()).await.expect("written").expect("a free slot");
+        let mut filling = given_up.fill((JOB, 1), None, &quota()).await.expect("written").expect("a free slot");
         filling.put(pages(9, 32)).await.expect("written");
     });
     assert_eq!(region.whole().count(), 0);
@@ -226,7 +226,7 @@ fn what_is_given_up_becomes_zeros_and_nothing_else_does() {
     let (second, _) = filled(&region, 2, &[4]).expect("written");
     let given_up = Arc::clone(&region);
     run(async move {
-        let mut filling = given_up.fill((JOB, 3), false, &quota()).await.expect("written").expect("a free slot");
+        let mut filling = given_up.fill((JOB, 3), None, &quota()).await.expect("written").expect("a free slot");
         for _ in 0..9 {
             filling.put(pages(5, 32)).await.expect("written");
         }
@@ -248,7 +248,7 @@ fn a_slot_whose_header_is_being_written_keeps_its_blocks() {
     let next = run({
         let region = Arc::clone(&region);
         async move {
-            let mut filling = region.fill((JOB, 2), false, &quota()).await?.expect("a free slot");
+            let mut filling = region.fill((JOB, 2), None, &quota()).await?.expect("a free slot");
             filling.put(pages(5, 2)).await?;
             let at = header_offset(key.slot);
             let mut whole = [0; HEADER_BYTES as usize];
@@ -257,7 +257,7 @@ fn a_slot_whose_header_is_being_written_keeps_its_blocks() {
             drop(filling);
             executor::sleep(3 * REGION_LOOK_NS).await;
             device.host_write(at, &whole);
-            region.fill((JOB, 3), false, &quota()).await.map(|filling| filling.is_some())
+            region.fill((JOB, 3), None, &quota()).await.map(|filling| filling.is_some())
         }
     });
     assert_eq!(next, Ok(true));
@@ -288,7 +288,7 @@ fn an_engine_that_does_not_answer_is_left_alone_until_it_does() {
     let fill = |key| {
         let region = Arc::clone(&region);
         run(async move {
-            let Some(mut filling) = region.fill((JOB, key), false, &quota()).await? else { return Ok(None) };
+            let Some(mut filling) = region.fill((JOB, key), None, &quota()).await? else { return Ok(None) };
             region.device.be_silent(key == 1);
             let extent = filling.put(pages(5, 2)).await?;
             filling.commit(part(vec![Section::New(extent)])).await.map(Some)
@@ -306,21 +306,26 @@ fn an_engine_that_does_not_answer_is_left_alone_until_it_does() {
 
 #[test]
 fn ranks_that_stand_do_not_wait_for_the_engine() {
-    let (_, region) = region(BLOCKS);
-    let copied = run({
-        let region = Arc::clone(&region);
-        async move {
-            let mut filling = region.fill((JOB, 1), true, &quota()).await?.expect("a free slot");
-            let mut sections = Vec::new();
-            for byte in 0..12 {
-                sections.push(Section::New(filling.put(pages(byte, 1)).await?));
+    for (pending, engine_has) in [(0, 0), (2, 2), (u8::MAX, 7)] {
+        let (device, region) = region(BLOCKS);
+        let copied = run({
+            let region = Arc::clone(&region);
+            async move {
+                let mut filling = region.fill((JOB, 1), Some(pending), &quota()).await?.expect("a free slot");
+                let mut sections = Vec::new();
+                region.device.be_silent(true);
+                for byte in 0..12 {
+                    sections.push(Section::New(filling.put(pages(byte, 1)).await?));
+                }
+                assert_eq!(device.under_way(), engine_has, "the processor has copied the others");
+                region.device.be_silent(false);
+                filling.commit(part(sections)).await
             }
-            filling.commit(part(sections)).await
+        });
+        let slot = region.slot(copied.expect("written").slot).expect("a header");
+        for (extent, byte) in region.table(&slot).expect("whole").extents().zip(0_u8..) {
+            assert_eq!(region.read(extent.offset, extent.bytes), Some(vec![byte; 4096]));
         }
-    });
-    let slot = region.slot(copied.expect("written").slot).expect("a header");
-    for (extent, byte) in region.table(&slot).expect("whole").extents().zip(0_u8..) {
-        assert_eq!(region.read(extent.offset, extent.bytes), Some(vec![byte; 4096]));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use coppice_protocol::ids::PsetId;
 use coppice_protocol::keep::KeepProgress;
-use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
+use coppice_protocol::pset::{FromPset, Member, Pulled, StartJob, ToPset};
 use coppice_protocol::transfer::{FileOfJob, TransferEnd, TransferProgress};
 use proptest::collection::vec;
 use proptest::option;
@@ -114,8 +114,9 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
         (node(), retained()).prop_map(|(node, answer)| FromPset::Retained { node, answer }),
         (node(), discarded()).prop_map(|(node, answer)| FromPset::Discarded { node, answer }),
         (node(), kept()).prop_map(|(node, answer)| FromPset::Kept { node, answer }),
-        (any::<u64>(), vec(part(), 0..4)).prop_map(|(request, parts)| FromPset::Pulled { request, parts: Ok(parts) }),
-        any::<(u64, String)>().prop_map(|(request, why)| FromPset::Pulled { request, parts: Err(why) }),
+        (any::<u64>(), vec(part(), 0..4), any::<u64>())
+            .prop_map(|(request, parts, hash_ns)| FromPset::Pulled { request, pulled: Ok(Pulled { parts, hash_ns }) }),
+        any::<(u64, String)>().prop_map(|(request, why)| FromPset::Pulled { request, pulled: Err(why) }),
         any::<(u64, (u64, u64))>().prop_map(|(request, objects)| FromPset::Pulling { request, objects }),
         any::<(u64, Option<String>)>().prop_map(|(request, failed)| FromPset::Wiped { request, failed }),
         (node(), dying()).prop_map(|(node, dying)| FromPset::Dies { node, dying }),

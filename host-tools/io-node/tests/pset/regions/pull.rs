@@ -1,9 +1,13 @@
 //! What a region has of a checkpoint is stored as a node would store it, and found in the region by its names.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
 use coppice_io_node::machine::{RegionAnswer, RegionOrder, RegionWork};
-use coppice_io_node::regions::Regions;
+use coppice_io_node::regions::{PullBy, Regions};
 use coppice_protocol::checkpoint::{LISTED_MAX, OBJECT_BYTES_MAX, ObjectId, PartOf};
 use coppice_protocol::ids::Rank;
+use coppice_protocol::pset::Pulled;
 use coppice_protocol::region::{Section, State, Table, index};
 
 use super::file::{Region, part};
@@ -20,6 +24,8 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(bytes).collect()
 }
 
+static LOOKS: AtomicU64 = AtomicU64::new(0);
+
 #[test]
 fn several_threads_store_what_one_does() {
     run(async {
@@ -31,16 +37,19 @@ fn several_threads_store_what_one_does() {
         region.fill(FROM, vec![part(PartOf::Node(3), sections)]);
         let order = RegionOrder { request: 7, node: region.node, work: RegionWork::Pull(FROM) };
         let regions = Regions::open(Some(&pset.dir.path().join("regions")));
+        // Goes on by 1 ns whenever it is looked at.
+        let clock = || Duration::from_nanos(LOOKS.fetch_add(1, Ordering::Relaxed));
         for threads in [8, 1] {
             let (mut last, mut times) = (0, 0);
-            let answer = regions.carry_out(&order, &stored, threads, &mut |(stored, all)| {
+            let answer = regions.carry_out(&order, &stored, &PullBy { threads, clock }, &mut |(stored, all)| {
                 assert!(stored > last && stored <= all && all == 40, "{stored} of {all}, after {last}");
                 (last, times) = (stored, times + 1);
             });
-            let RegionAnswer::Pulled(Ok(parts)) = answer else { panic!("{answer:?}") };
+            let RegionAnswer::Pulled(Ok(Pulled { parts, hash_ns })) = answer else { panic!("{answer:?}") };
             let names: Vec<_> = objects.iter().map(|bytes| ObjectId::of(bytes)).collect();
             assert_eq!(list(&stored, &parts[0]).1, names);
             assert!(threads > 1 || times == 40, "{times}");
+            assert!(threads > 1 || hash_ns == 40, "{hash_ns}");
         }
     });
 }

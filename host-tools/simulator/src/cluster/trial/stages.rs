@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use coppice_api::checkpoint::{CheckpointMode, CheckpointName, RestartOrder};
+use coppice_api::checkpoint::{CheckpointMode, CheckpointName, MakeOrder, RestartOrder};
 use coppice_api::job::{JobState, Submission};
 use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
 use coppice_protocol::ids::{JobId, NodeId};
@@ -293,11 +293,12 @@ impl World {
         }
         let copies = self.options.trial.is_some_and(|trial| trial.copies);
         let mode = if copies { CheckpointMode::Copy } else { CheckpointMode::default() };
+        let order = MakeOrder { mode, dma_pending: None };
         let (tell, maker) = (said.clone(), around.clone());
         around.spawn(async move {
             let made = match maker.checkpoints().make(job) {
                 Ok(making) => {
-                    let made = make(&maker, job, mode).await;
+                    let made = make(&maker, job, order).await;
                     drop(making);
                     made
                 }
