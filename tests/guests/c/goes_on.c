@@ -1,5 +1,6 @@
 /* Computes in memory that it dirties all over, says so each round, and writes that to a file: what is said after a
- * round depends on all rounds before. With a third argument, a number, it waits for so many ms between rounds. */
+ * round depends on all rounds before. With a third argument, a number, it waits for so many ms between rounds. Its
+ * clock never goes back, nor on by more than a round takes. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,9 @@
 #define WORDS (1 << 18)
 
 static uint64_t words[WORDS];
+
+/* Longest a round may take, s: more than any machine needs. */
+#define ROUND_SECONDS_MAX 120
 
 static uint64_t next(uint64_t state) {
     state ^= state << 13;
@@ -26,7 +30,13 @@ int main(int argc, char **argv) {
     uint64_t state = 88172645463325252ull, sum = 0;
     /* Something on the heap, and something that is read only after it was written. */
     uint64_t *heap = calloc(WORDS / 8, sizeof *heap);
+    struct timespec before, now;
+    clock_gettime(CLOCK_MONOTONIC, &before);
     for (long round = 0; round < rounds; round++) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        long ns = (now.tv_sec - before.tv_sec) * 1000000000 + now.tv_nsec - before.tv_nsec;
+        if (ns < 0 || now.tv_sec - before.tv_sec > ROUND_SECONDS_MAX) return 5;
+        before = now;
         for (int i = 0; i < WORDS / 16; i++) {
             state = next(state);
             words[state % WORDS] += state;

@@ -88,7 +88,12 @@ impl TimerFile {
         Ok(Self { is_real, state, watchers: Arc::new(Watchers::new(quota)), _charge: charge })
     }
 
-    /// Sets it, to a time if `absolute`. Gives how it was set.
+    /// Whether its times are those of day.
+    pub(crate) const fn is_of_day(&self) -> bool {
+        self.is_real
+    }
+
+    /// Sets it, to a time if `absolute`: of day, or of the node's monotonic clock. Gives how it was set.
     pub(crate) fn set(&self, new: TimerSetting, absolute: bool) -> TimerSetting {
         let now_ns = clock::monotonic_ns();
         // A time of day is where it is now on the other clock: it does not follow a clock that is set.

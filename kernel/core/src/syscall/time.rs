@@ -24,7 +24,7 @@ const CLOCK_TAI: i32 = 11;
 pub(super) enum Clock {
     /// The time of day.
     Real,
-    /// Time since boot.
+    /// Time since boot, where the process began; it goes on with the process.
     Monotonic,
     /// Time the process's threads had the processor.
     Processor,
@@ -68,7 +68,7 @@ impl Clock {
     pub(super) fn now_ns(self, caller: Caller<'_>) -> u64 {
         match self {
             Self::Real => clock::realtime_ns(),
-            Self::Monotonic => clock::monotonic_ns(),
+            Self::Monotonic => caller.process.clock.now_ns(),
             Self::Processor => caller.process.threads.cpu_ns(),
             Self::Thread(None) => caller.thread.clock.ns(),
             Self::Thread(Some(tid)) => caller.process.threads.find(tid).map_or(0, |thread| thread.clock.ns()),
@@ -117,5 +117,5 @@ pub(super) fn times(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if a.get(0) != 0 {
         caller.put(a.get(0), tms(caller.process.threads.cpu_ns()).bytes())?;
     }
-    Ok(ticks(clock::monotonic_ns()))
+    Ok(ticks(caller.process.clock.now_ns()))
 }

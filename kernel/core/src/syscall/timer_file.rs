@@ -46,13 +46,18 @@ pub(super) fn settime(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if a.uint(1) & !(TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET) != 0 {
         return Err(Errno::EINVAL.into());
     }
-    let new = parse_itimerspec(&new)?;
+    let mut new = parse_itimerspec(&new)?;
     let file = find(caller, a)?;
     let Object::Timer(timer) = &file.object else { return Err(Errno::EINVAL.into()) };
     if a.get(3) != 0 {
         caller.put(a.get(3), itimerspec(timer.setting()).bytes())?;
     }
-    timer.set(new, a.uint(1) & TFD_TIMER_ABSTIME != 0);
+    let is_absolute = a.uint(1) & TFD_TIMER_ABSTIME != 0;
+    // Zero means never.
+    if is_absolute && !timer.is_of_day() && new.value_ns != 0 {
+        new.value_ns = caller.process.clock.on_node(new.value_ns).max(1);
+    }
+    timer.set(new, is_absolute);
     Ok(0)
 }
 

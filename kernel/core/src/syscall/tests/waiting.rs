@@ -41,6 +41,37 @@ fn sleeping_takes_its_time() {
     assert_eq!(bench.call(nr::NANOSLEEP, &[3, 0]), error(Errno::EFAULT));
 }
 
+/// A process that went on from elsewhere has another clock than its node.
+#[test]
+fn a_process_waits_by_its_own_clock() {
+    const DAY_NS: u64 = 86_400_000_000_000;
+    let bench = Bench::new(&[]);
+    let shown = || {
+        assert_eq!(bench.call(nr::CLOCK_GETTIME, &[1, MEMORY]), 0);
+        u64::from_le_bytes(bench.get(0, 8).try_into().expect("8 bytes"))
+    };
+    for now_ns in [DAY_NS, 1_000_000_000] {
+        bench.process.clock.set(now_ns);
+        let seconds = now_ns / 1_000_000_000;
+        assert_eq!(shown(), seconds);
+        assert_eq!(bench.call(nr::TIMES, &[0]) as u64 / 100, seconds);
+        let time = |seconds: u64| [seconds.to_le_bytes(), [0; 8]].concat();
+        let until = bench.put(64, &time(seconds + 3));
+        assert_eq!(elapsed_ms(|| assert_eq!(bench.call(nr::CLOCK_NANOSLEEP, &[1, 1, until, 0]), 0)), 3000);
+        assert_eq!(shown(), seconds + 3);
+        let timer = bench.call(nr::TIMERFD_CREATE, &[1, 0]) as u64;
+        let setting = bench.put(128, &[time(0), time(seconds + 5)].concat());
+        assert_eq!(bench.call(nr::TIMERFD_SETTIME, &[timer, 1, setting, 0]), 0);
+        assert_eq!(elapsed_ms(|| assert_eq!(bench.call(nr::READ, &[timer, MEMORY, 8]), 8)), 2000);
+        // As a bit set waits: until a time.
+        let until = bench.put(64, &time(seconds + 6));
+        let waited = elapsed_ms(|| {
+            assert_eq!(bench.call(nr::FUTEX, &[MEMORY, 9, 1, until, 0, 0xffff_ffff]), error(Errno::ETIMEDOUT));
+        });
+        assert_eq!(waited, 1000);
+    }
+}
+
 #[test]
 fn waiting_is_not_counted_as_processor_time() {
     let bench = Bench::new(&[]);
