@@ -36,7 +36,7 @@ use serde::de::DeserializeOwned;
 use crate::checkpoint::OBJECT_BYTES_MAX;
 
 /// Version of what is written here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes of a block: as many as an object has at most.
 pub const BLOCK_BYTES: u64 = OBJECT_BYTES_MAX as u64;

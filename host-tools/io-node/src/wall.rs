@@ -71,7 +71,8 @@ impl Wall {
 /// # Errors
 /// If the kernel does not take the rules; the thread is as free as before then.
 pub fn confine_to_root(root: &impl AsFd) -> Result<Wall, RulesetError> {
-    let rights = AccessFs::ReadFile
+    let rights = AccessFs::ReadDir
+        | AccessFs::ReadFile
         | AccessFs::WriteFile
         | AccessFs::ReadDir
         | AccessFs::RemoveDir
@@ -90,10 +91,11 @@ pub fn confine_to_root(root: &impl AsFd) -> Result<Wall, RulesetError> {
 /// # Errors
 /// As [`confine_to_root`].
 pub fn confine_to_objects(
-    directories: [BorrowedFd<'_>; 2],
+    directories: [BorrowedFd<'_>; 3],
     regions: Option<BorrowedFd<'_>>,
 ) -> Result<Wall, RulesetError> {
-    let rights = AccessFs::ReadFile
+    let rights = AccessFs::ReadDir
+        | AccessFs::ReadFile
         | AccessFs::WriteFile
         | AccessFs::RemoveFile
         | AccessFs::MakeDir

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use coppice_io_node::wall::{Wall, confine_to_nothing, confine_to_objects, confine_to_root};
-use coppice_storage::Storage;
+use coppice_storage::{Named, Storage};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use tempfile::TempDir;
 
@@ -202,6 +202,10 @@ fn a_thread_of_objects_reaches_no_manifest() {
                 let id = storage.put(&[number]).unwrap();
                 assert_eq!(storage.get(id).unwrap(), [number]);
             }
+            let (packing, packed) = (storage.packing().unwrap(), Named::new(b"packed"));
+            packing.put(&packed).unwrap();
+            packing.finish().unwrap();
+            assert_eq!(storage.get(packed.id()).unwrap(), b"packed");
             assert_eq!(storage.get(before).unwrap(), b"before");
             storage.settle().unwrap();
             refused(std::fs::read(path.join("jobs/1/1.json")));

@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::limits::NAMES_TRIED_MAX;
+use crate::packs::Packs;
 use crate::{Result, StorageError};
 
 /// What the format file says.
@@ -36,6 +37,7 @@ pub struct Storage {
     path: PathBuf,
     pub(crate) directory: OwnedFd,
     pub(crate) objects: OwnedFd,
+    pub(crate) packs: Packs,
     pub(crate) jobs: OwnedFd,
     temporary: OwnedFd,
     /// Files that were made in `temporary`.
@@ -45,6 +47,7 @@ pub struct Storage {
 }
 
 /// A file in `temporary`, which goes if it gets no other name.
+#[derive(Debug)]
 pub(crate) struct Temporary<'a> {
     storage: &'a Storage,
     name: String,
@@ -73,7 +76,7 @@ impl Storage {
             // Somebody else may be making it at this moment, or was killed while he did.
             None => {
                 let is_ours = |name: &String| {
-                    matches!(name.as_str(), "objects" | "jobs" | "temporary" | FORMAT_FILE | "lost+found")
+                    matches!(name.as_str(), "objects" | "packs" | "jobs" | "temporary" | FORMAT_FILE | "lost+found")
                 };
                 let names = names(&directory).map_err(|error| failed("read", error))?;
                 if !names.iter().all(is_ours) {
@@ -81,7 +84,7 @@ impl Storage {
                 }
             }
         }
-        let [objects, jobs, temporary] = ["objects", "jobs", "temporary"].map(|name| {
+        let [objects, packs, jobs, temporary] = ["objects", "packs", "jobs", "temporary"].map(|name| {
             make_directory(&directory, name).map_err(|error| host("make", &path.join(name), error))?;
             open_directory(&directory, name).map_err(|error| host("open", &path.join(name), error))
         });
@@ -89,6 +92,7 @@ impl Storage {
             path: path.to_owned(),
             directory,
             objects: objects?,
+            packs: Packs::new(packs?),
             jobs: jobs?,
             temporary: temporary?,
             made: AtomicU64::new(0),
@@ -115,10 +119,10 @@ impl Storage {
     }
 
     /// The directories that whoever only puts objects and gets them works in: to be kept in these by the host's kernel.
-    /// In both, files and directories are made, read and renamed, and in `temporary` files are removed.
+    /// In all, files and directories are made, read and renamed, and in `temporary` files are removed.
     #[must_use]
-    pub fn work_directories(&self) -> [BorrowedFd<'_>; 2] {
-        [self.objects.as_fd(), self.temporary.as_fd()]
+    pub fn work_directories(&self) -> [BorrowedFd<'_>; 3] {
+        [self.objects.as_fd(), self.packs.directory.as_fd(), self.temporary.as_fd()]
     }
 
     /// Has everything that was put so far, by whomever, on stable storage.
@@ -181,6 +185,11 @@ impl Temporary<'_> {
     /// Writes to it.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|error| self.failed(errno(&error)))
+    }
+
+    /// Which file it is in its file system.
+    pub(crate) fn inode(&self) -> Result<u64> {
+        rustix::fs::fstat(&self.file).map(|status| status.st_ino).map_err(|error| self.failed(error))
     }
 
     /// Has it on stable storage.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `format` | which version of all this it is |
 //! | `objects/ab/abcd…` | objects, by their names; the I/O nodes put them |
+//! | `packs/abcd…` | objects, many in a file |
 //! | `jobs/<job>/<number>.json` | manifests: what is here is a checkpoint; the service node writes them |
 //! | `jobs/<job>/<number>.verified` | notes that all of such a one was read and is what was written |
 //! | `temporary` | what is being written, until it has its name |
@@ -22,6 +23,7 @@
 //! | [`limits`] | every bound, with what happens at it |
 //! | `directory` | the directory itself, and how a file gets there whole |
 //! | `objects`, `encoding` | objects, and what their files hold |
+//! | `packs` | files of many objects |
 //! | `manifest`, `manifests` | what a checkpoint is; all of them |
 //! | `verified` | which checkpoints were found to be whole |
 //! | `reach` | which objects a checkpoint has: whether all are there, and which none has |
@@ -33,6 +35,7 @@ pub mod limits;
 mod manifest;
 mod manifests;
 mod objects;
+mod packs;
 mod reach;
 #[cfg(test)]
 mod tests;
@@ -42,6 +45,7 @@ pub use directory::Storage;
 pub use error::StorageError;
 pub use manifest::{Manifest, ManifestPart, PartKind};
 pub use objects::Named;
+pub use packs::Packing;
 pub use reach::Collected;
 
 /// What is done in a storage directory, or why not.

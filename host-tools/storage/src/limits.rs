@@ -6,6 +6,12 @@ use coppice_protocol::checkpoint::OBJECT_BYTES_MAX;
 /// is kept as it is. A longer one is damaged.
 pub const OBJECT_FILE_BYTES_MAX: usize = 1 + OBJECT_BYTES_MAX;
 
+/// Bytes of objects in a pack, and how many objects: what is more goes into the next. Another pack of more objects is
+/// damaged.
+pub const PACK_BYTES_MAX: u64 = 64 << 20;
+/// The same.
+pub const PACK_OBJECTS_MAX: usize = 1 << 14;
+
 /// Bytes of a manifest: far more than one of a million ranks has. A longer one is not written, and damaged if it is
 /// found.
 pub const MANIFEST_BYTES_MAX: usize = 256 << 20;

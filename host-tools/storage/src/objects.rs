@@ -31,6 +31,11 @@ impl<'a> Named<'a> {
     pub const fn id(&self) -> ObjectId {
         self.id
     }
+
+    /// It.
+    pub(crate) const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
 }
 
 /// In which directory of `objects` an object lies, and where there.
@@ -40,32 +45,19 @@ pub(crate) fn place(id: ObjectId) -> (String, String) {
 }
 
 impl Storage {
-    /// Keeps an object. It is there for everybody from now on, and on stable storage after [`Storage::settle`]. One
-    /// that is there already is not written again.
+    /// Keeps an object in a file of its own; [`Storage::packing`] is for many. It is there for everybody from now on,
+    /// and on stable storage after [`Storage::settle`]. One that is there already is not written again.
     ///
     /// # Errors
     /// [`StorageError::TooLong`], or what the host says: nothing is left behind then.
     pub fn put(&self, bytes: &[u8]) -> Result<ObjectId> {
-        // That is found out before it is hashed.
         if bytes.len() > OBJECT_BYTES_MAX {
             return Err(StorageError::TooLong(bytes.len()));
         }
-        let named = Named::new(bytes);
-        self.put_named(&named)?;
-        Ok(named.id)
-    }
-
-    /// Keeps an object whose name is known, as [`Self::put`].
-    ///
-    /// # Errors
-    /// As [`Self::put`].
-    pub fn put_named(&self, &Named { id, bytes }: &Named<'_>) -> Result<()> {
-        if bytes.len() > OBJECT_BYTES_MAX {
-            return Err(StorageError::TooLong(bytes.len()));
-        }
+        let id = ObjectId::of(bytes);
         let (directory, name) = place(id);
-        if self.seems_there(&name, bytes.len()) {
-            return Ok(());
+        if self.seems_there(id, bytes.len()) {
+            return Ok(id);
         }
         let mut file = self.temporary()?;
         file.write(&encode(bytes))?;
@@ -75,7 +67,8 @@ impl Storage {
                 .map_err(|error| self.failed("make", &format!("objects/{directory}"), error))?;
             named = file.name_in(&self.objects, &name);
         }
-        named.map_err(|error| self.failed("write", &format!("objects/{name}"), error))
+        named.map_err(|error| self.failed("write", &format!("objects/{name}"), error))?;
+        Ok(id)
     }
 
     /// An object's bytes.
@@ -83,6 +76,24 @@ impl Storage {
     /// # Errors
     /// [`StorageError::Missing`], [`StorageError::Damaged`], or what the host says.
     pub fn get(&self, id: ObjectId) -> Result<Vec<u8>> {
+        let object = |file: &[u8]| decode(file).filter(|bytes| ObjectId::of(bytes) == id);
+        let packed = self.packs.read(id);
+        if let Some(bytes) = packed.as_deref().and_then(object) {
+            return Ok(bytes);
+        }
+        match self.get_from_file(id) {
+            // What is damaged there may be whole here, and the other way round.
+            Err(StorageError::Missing(_)) if packed.is_some() => Err(StorageError::Damaged(id)),
+            Err(StorageError::Missing(_)) if self.look_for_packs()? => {
+                let file = self.packs.read(id).ok_or(StorageError::Missing(id))?;
+                object(&file).ok_or(StorageError::Damaged(id))
+            }
+            got => got,
+        }
+    }
+
+    /// The same if it has a file of its own.
+    fn get_from_file(&self, id: ObjectId) -> Result<Vec<u8>> {
         let (_, name) = place(id);
         let file = match read(&self.objects, &name, OBJECT_FILE_BYTES_MAX) {
             Ok(file) => file,
@@ -100,6 +111,13 @@ impl Storage {
     /// # Errors
     /// What the host says.
     pub fn has(&self, id: ObjectId) -> Result<bool> {
+        if self.packs.has(id, None) || self.has_file(id)? {
+            return Ok(true);
+        }
+        Ok(self.look_for_packs()? && self.packs.has(id, None))
+    }
+
+    fn has_file(&self, id: ObjectId) -> Result<bool> {
         let (_, name) = place(id);
         match rustix::fs::statat(&self.objects, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(status) => Ok(FileType::from_raw_mode(status.st_mode).is_file() && status.st_size > 0),
@@ -110,10 +128,14 @@ impl Storage {
 
     /// Whether there is an object of that name and so many bytes, as far as one look says. One that is there was put
     /// whole; if it could be read and has lost bytes since, it is written anew.
-    fn seems_there(&self, name: &str, bytes: usize) -> bool {
+    pub(crate) fn seems_there(&self, id: ObjectId, bytes: usize) -> bool {
+        if self.packs.has(id, Some(bytes)) {
+            return true;
+        }
+        let (_, name) = place(id);
         let look = || -> rustix::io::Result<bool> {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let file = File::from(rustix::fs::openat(&self.objects, name, flags, Mode::empty())?);
+            let file = File::from(rustix::fs::openat(&self.objects, &name, flags, Mode::empty())?);
             let status = file.metadata().map_err(|error| errno(&error))?;
             let mut encoding = [0];
             file.read_exact_at(&mut encoding, 0).map_err(|error| errno(&error))?;

@@ -42,6 +42,7 @@ impl Storage {
             }
         }
         let mut collected = Collected::default();
+        self.take_out(|id| reached.contains(id), !reached.is_empty(), &mut collected)?;
         let directories = names(&self.objects).map_err(|error| self.failed("read", "objects", error))?;
         for directory in directories.iter().filter(|name| name.len() == 2) {
             let path = format!("objects/{directory}");

@@ -31,9 +31,14 @@ pub(crate) fn region(cluster: &Cluster, node: u32) -> PathBuf {
     cluster.home_path().join(format!("state/default/regions/{node}"))
 }
 
-/// The directory of objects.
-pub(crate) fn objects(cluster: &Cluster) -> PathBuf {
-    cluster.home_path().join("state/default/checkpoints/objects")
+/// The directory that checkpoints are drained to.
+pub(crate) fn storage(cluster: &Cluster) -> PathBuf {
+    cluster.home_path().join("state/default/checkpoints")
+}
+
+/// The files of objects in it.
+fn object_files(cluster: &Cluster) -> Vec<PathBuf> {
+    ["objects", "packs"].iter().flat_map(|directory| files_below(&storage(cluster).join(directory))).collect()
 }
 
 /// The slots that a region has, with their tables.
@@ -64,13 +69,13 @@ struct Elsewhere {
 
 impl Elsewhere {
     fn but_lists(cluster: &Cluster, name: &str) -> Self {
-        let (objects, aside) = (objects(cluster), cluster.home_path().join("aside"));
+        let aside = cluster.home_path().join("aside");
         std::fs::create_dir(&aside).expect("make");
         let (job, number) = name.split_once('@').expect("a name");
-        let manifest = objects.with_file_name("jobs").join(job).join(format!("{number}.json"));
+        let manifest = storage(cluster).join("jobs").join(job).join(format!("{number}.json"));
         let manifest = std::fs::read_to_string(manifest).expect("a manifest");
         let mut moved = Vec::new();
-        let files = files_below(&objects);
+        let files = object_files(cluster);
         for file in &files {
             let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
             if !manifest.contains(name) {
@@ -226,7 +231,7 @@ fn nothing_is_left_of_what_was_deleted() {
     }
     assert!(!has_secret(&region(&cluster, 0)));
     assert_eq!(slots(&region(&cluster, 0)), vec![]);
-    assert_eq!(files_below(&objects(&cluster)), Vec::<PathBuf>::new());
+    assert_eq!(object_files(&cluster), Vec::<PathBuf>::new());
 }
 
 /// Nor of what was given up: because the node went, or the job.

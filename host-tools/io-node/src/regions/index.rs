@@ -2,7 +2,7 @@
 //! objects, which are written behind it.
 
 use coppice_protocol::checkpoint::ObjectId;
-use coppice_protocol::region::index::{ENTRY_BYTES, Place, build};
+use coppice_protocol::region::index::{ENTRY_BYTES, build};
 use coppice_protocol::region::{Extent, Slot, State, check};
 
 use super::error::Result;
@@ -11,14 +11,14 @@ use super::file::Region;
 /// What will be in it.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    entries: Vec<(ObjectId, Place)>,
+    entries: Vec<(ObjectId, Extent)>,
     listings: Vec<(ObjectId, Vec<u8>)>,
 }
 
 impl Index {
     /// An object lies there.
-    pub(super) fn add(&mut self, object: ObjectId, place: Place) {
-        self.entries.push((object, place));
+    pub(super) fn add(&mut self, object: ObjectId, extent: Extent) {
+        self.entries.push((object, extent));
     }
 
     /// A list that lies nowhere yet.
@@ -51,9 +51,8 @@ impl Index {
         let mut offset = room.offset + entries as u64;
         for (object, bytes) in std::mem::take(&mut self.listings) {
             region.write(offset, &bytes)?;
-            // No list is longer than an object.
-            let place = Place { offset, bytes: u32::try_from(bytes.len()).unwrap_or(u32::MAX) };
-            self.entries.push((object, place));
+            let extent = Extent { offset, bytes: bytes.len() as u64, check: check(&bytes) };
+            self.entries.push((object, extent));
             offset += bytes.len() as u64;
         }
         Ok(())

@@ -9,9 +9,8 @@ use std::time::Duration;
 
 use coppice_protocol::checkpoint::{LISTED_MAX, Listing, ObjectId, Part};
 use coppice_protocol::pset::Pulled;
-use coppice_protocol::region::index::Place;
 use coppice_protocol::region::{SLOTS, Section, Slot, SlotKey, State, Table, TablePart, check};
-use coppice_storage::{Named, Storage};
+use coppice_storage::{Named, Packing, Storage};
 use rustix::io::Errno;
 
 use super::PullBy;
@@ -25,6 +24,7 @@ use crate::limits::REGION_PARTS_MAX;
 struct Pull<'a> {
     region: &'a Region,
     storage: &'a Storage,
+    packing: Packing<'a>,
     by: PullBy,
     progress: &'a mut dyn FnMut((u64, u64)),
     /// Objects that are stored, and that there are.
@@ -34,9 +34,10 @@ struct Pull<'a> {
 }
 
 /// Objects of a part, that are stored by several threads: each takes the first that nobody has taken.
-struct Objects<'a> {
+struct Objects<'a, 's> {
     region: &'a Region,
     storage: &'a Storage,
+    packing: &'a Packing<'s>,
     sections: &'a [Section],
     clock: fn() -> Duration,
     taken: AtomicUsize,
@@ -56,16 +57,20 @@ pub(super) fn pull(
 ) -> Result<Pulled> {
     let (slot, table) = find(region, from)?;
     let all = table.parts.iter().map(|part| part.sections.len() as u64).sum();
-    let mut pull = Pull { region, storage, by: *by, progress, objects: (0, all), hash_ns: 0, index: Index::default() };
+    let packing = storage.packing()?;
+    let mut pull =
+        Pull { region, storage, packing, by: *by, progress, objects: (0, all), hash_ns: 0, index: Index::default() };
     let parts = table.parts.iter().map(|part| pull.part(part)).collect::<Result<Vec<Part>>>()?;
+    let Pull { packing, hash_ns, index, .. } = pull;
+    packing.finish()?;
     storage.settle()?;
     if slot.state == State::Local
-        && let Err(error) = pull.index.write(region, from.slot, slot)
+        && let Err(error) = index.write(region, from.slot, slot)
     {
         // There is nothing in the region that is not in the storage.
         tracing::warn!(node = %region.node, %error, "a region has no index of what was pulled");
     }
-    Ok(Pulled { parts, hash_ns: pull.hash_ns })
+    Ok(Pulled { parts, hash_ns })
 }
 
 /// What there is to be pulled.
@@ -106,10 +111,10 @@ impl Pull<'_> {
 
     /// The names of objects, which are stored from now on.
     fn names(&mut self, sections: &[Section]) -> Result<Vec<ObjectId>> {
-        let (region, storage) = (self.region, self.storage);
+        let Self { region, storage, ref packing, .. } = *self;
         let [taken, stored] = [AtomicUsize::new(0), AtomicUsize::new(0)];
         let (clock, hash_ns, is_over) = (self.by.clock, AtomicU64::new(0), AtomicBool::new(false));
-        let objects = Objects { region, storage, sections, clock, taken, stored, hash_ns, is_over };
+        let objects = Objects { region, storage, packing, sections, clock, taken, stored, hash_ns, is_over };
         let all = thread::scope(|scope| {
             let start = || Builder::new().name("pull".into()).spawn_scoped(scope, || objects.store(|_| {})).ok();
             let others: Vec<_> = (1..self.by.threads.min(sections.len())).map_while(|_| start()).collect();
@@ -124,9 +129,7 @@ impl Pull<'_> {
         names.sort_unstable_by_key(|(at, _)| *at);
         for (section, (_, object)) in sections.iter().zip(&names) {
             if let Some(extent) = section.extent() {
-                // An object's length is no more than that of a table that was read.
-                let place = Place { offset: extent.offset, bytes: u32::try_from(extent.bytes).unwrap_or(u32::MAX) };
-                self.index.add(*object, place);
+                self.index.add(*object, extent);
             }
         }
         Ok(names.into_iter().map(|(_, object)| object).collect())
@@ -144,7 +147,7 @@ impl Pull<'_> {
     }
 }
 
-impl Objects<'_> {
+impl Objects<'_, '_> {
     /// Stores objects until all are taken or a thread fails, and says how many are stored by all. Gives the places of
     /// those that it stored, and their names.
     fn store(&self, mut say: impl FnMut(u64)) -> Result<Vec<(usize, ObjectId)>> {
@@ -169,7 +172,7 @@ impl Objects<'_> {
                 let named = (check(buffer) == extent.check).then(|| Named::new(buffer));
                 self.hash_ns.fetch_add(ns((self.clock)().saturating_sub(since)), Ordering::Relaxed);
                 let named = named.ok_or(RegionError::Object { node, offset: extent.offset })?;
-                self.storage.put_named(&named)?;
+                self.packing.put(&named)?;
                 named.id()
             }
             Section::Known(object, _) if self.storage.has(object)? => object,

@@ -104,6 +104,5 @@ fn punch(region: &Region, run: core::ops::Range<usize>) -> Result<()> {
 }
 
 fn use_index(blocks: &mut Blocks, index: &[u8]) {
-    let extent = |place: index::Place| Extent { offset: place.offset, bytes: place.bytes.into(), check: 0 };
-    index::places(index).map(extent).for_each(|extent| blocks.use_extent(extent));
+    index::extents(index).for_each(|extent| blocks.use_extent(extent));
 }

@@ -27,19 +27,19 @@ impl Names {
 }
 
 impl Region {
-    /// The bytes of an object, if they are here and are what its name says.
+    /// The bytes of an object, if they are here and are what was pulled by its name.
     pub(crate) fn object(&self, name: &ObjectId) -> Option<Vec<u8>> {
         let drained = self.whole().filter(|(_, slot)| slot.state == State::Drained);
         for (number, slot) in drained {
-            let place = index::find(slot.index.bytes, name, |offset, entry| {
+            let extent = index::find(slot.index.bytes, name, |offset, entry| {
                 // An entry that cannot be read names nothing.
                 if !self.device.read(slot.index.offset.saturating_add(offset), entry) {
                     entry.fill(0);
                 }
             });
-            let Some(place) = place else { continue };
-            let bytes = self.read(place.offset, u64::from(place.bytes));
-            match bytes.filter(|bytes| ObjectId::of(bytes) == *name) {
+            let Some(extent) = extent else { continue };
+            let bytes = self.read(extent.offset, extent.bytes);
+            match bytes.filter(|bytes| check(bytes) == extent.check) {
                 Some(bytes) => return Some(bytes),
                 None => log::warn!("slot {number} of the region is damaged: {name} is not where it is said to be"),
             }
@@ -60,7 +60,7 @@ impl Region {
         }
         let mut places = Vec::new();
         places.try_reserve_exact(entries).map_err(|_| Errno::ENOMEM)?;
-        places.extend(index::entries(&bytes).map(|(name, place)| (place.offset, name)));
+        places.extend(index::entries(&bytes).map(|(name, extent)| (extent.offset, name)));
         places.sort_unstable_by_key(|(offset, _)| *offset);
         Ok(Some(Names { places, _charge: charge }))
     }

@@ -8,7 +8,7 @@ use coppice_hal::frames::{Frame, FrameKind, FramePool};
 use coppice_hal::region::Region as Device;
 use coppice_protocol::checkpoint::{ObjectId, PartOf};
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::region::index::{self, Place};
+use coppice_protocol::region::index;
 use coppice_protocol::region::{
     BLOCK_BYTES, Extent, HEADER_BYTES, SLOTS, Section, Slot, SlotKey, State, TablePart, check, header_offset,
 };
@@ -76,7 +76,7 @@ fn drain(device: &Device, region: &Region, key: SlotKey) -> Vec<ObjectId> {
     let objects = table.extents().map(|extent| {
         let bytes = region.read(extent.offset, extent.bytes).expect("inside");
         assert_eq!(check(&bytes), extent.check);
-        (ObjectId::of(&bytes), Place { offset: extent.offset, bytes: bytes.len() as u32 })
+        (ObjectId::of(&bytes), extent)
     });
     let objects: Vec<_> = objects.collect();
     let index = index::build(objects.clone());

@@ -4,7 +4,8 @@
 //! The suite takes all steps, and what is killed in turn, from `COPPICE_SEED` on; with `COPPICE_MOMENTS` each is killed
 //! at each step, as `cargo xtask soak` has it.
 
-use std::path::{Path, PathBuf};
+use std::fs::DirEntry;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use coppice_tests::random::told;
 use super::{Aim, Held, VICTIMS, Victim};
 use crate::checkpoint::{checkpoint, end, files_below, restart, said, start, wait_for};
 use crate::mpi;
-use crate::regions::{has_secret, objects, region, slots};
+use crate::regions::{has_secret, region, slots, storage};
 
 /// Two nodes, each with an I/O node of its own; how large their regions are is said behind that.
 const UP: [&str; 7] = ["--nodes", "2", "--pset-size", "1", "--memory", "192M", "--nmr"];
@@ -30,9 +31,9 @@ const LONG_MIB: &str = "32";
 /// How long a checkpoint may take to come to its next step.
 const STEP_TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Objects that may be fewer in a checkpoint than in the one before: what the ranks have on their stacks and in their
+/// Bytes that may be less for a checkpoint than for the one before: what the ranks have on their stacks and in their
 /// buffers is not always the same.
-const OBJECTS_FEWER: usize = 16;
+const BYTES_FEWER: u64 = 2 << 20;
 
 /// How far a checkpoint is, as the regions and the storage show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +46,7 @@ enum Step {
     Local,
     /// All have.
     AllLocal,
-    /// The first object of it is in the storage.
+    /// The first bytes of it are in the storage.
     First,
     /// Half of them are.
     Half,
@@ -81,9 +82,9 @@ struct Before<'a> {
     job: String,
     /// Slots of all regions.
     slots: Vec<(u32, SlotKey)>,
-    /// Objects in the storage, and how many the last checkpoint had put there.
-    objects: usize,
-    of_each: usize,
+    /// Bytes in the storage, and how many the last checkpoint had put there.
+    stored: u64,
+    of_each: u64,
 }
 
 /// The regions that there are.
@@ -101,10 +102,15 @@ fn all_slots(cluster: &Cluster) -> Vec<(u32, SlotKey, State)> {
     regions(cluster).flat_map(of_node).collect()
 }
 
-/// Objects in the storage, counted as fast as it goes: they are below directories of the beginnings of their names.
-fn count_objects(cluster: &Cluster) -> usize {
-    let entries = |path: &Path| std::fs::read_dir(path).expect("a directory").flatten();
-    entries(&objects(cluster)).map(|directory| entries(&directory.path()).count()).sum()
+/// Bytes that are in the storage for checkpoints, or are being written there, as fast as it goes.
+fn stored_bytes(cluster: &Cluster) -> u64 {
+    let entries = |path: PathBuf| std::fs::read_dir(path).expect("a directory").flatten();
+    // Who is renamed or removed meanwhile has no length.
+    let bytes = |file: DirEntry| file.metadata().map_or(0, |file| file.len());
+    let storage = storage(cluster);
+    let objects = entries(storage.join("objects")).flat_map(|directory| entries(directory.path()));
+    let others = ["packs", "temporary"].map(|directory| entries(storage.join(directory)));
+    objects.chain(others.into_iter().flatten()).map(bytes).sum()
 }
 
 impl Before<'_> {
@@ -112,7 +118,7 @@ impl Before<'_> {
     fn step(&self) -> Step {
         let now = all_slots(self.cluster);
         let stays = |known: &(u32, SlotKey)| now.iter().any(|(node, key, _)| (*node, *key) == *known);
-        let manifest = objects(self.cluster).with_file_name("jobs").join(&self.job).join("2.json");
+        let manifest = storage(self.cluster).join("jobs").join(&self.job).join("2.json");
         if manifest.exists() {
             return if self.slots.iter().any(stays) { Step::Manifest } else { Step::Wiped };
         }
@@ -123,10 +129,10 @@ impl Before<'_> {
         if drained > 0 {
             return if drained == all { Step::AllDrained } else { Step::Drained };
         }
-        let stored = count_objects(self.cluster).saturating_sub(self.objects);
+        let stored = stored_bytes(self.cluster).saturating_sub(self.stored);
         if stored > 0 {
             return match stored {
-                _ if stored + OBJECTS_FEWER >= self.of_each => Step::All,
+                _ if stored + BYTES_FEWER >= self.of_each => Step::All,
                 _ if stored * 2 >= self.of_each => Step::Half,
                 _ => Step::First,
             };
@@ -186,12 +192,12 @@ impl Try<'_> {
     /// Makes two checkpoints of a job, and kills something while the second is made. Gives the job that goes on.
     fn go(&self, job: &str) -> String {
         let cluster = self.cluster;
-        let empty = count_objects(cluster);
+        let empty = stored_bytes(cluster);
         let older = checkpoint(cluster, job);
-        let objects = count_objects(cluster);
+        let stored = stored_bytes(cluster);
         let round = rounds_further(cluster, job, 2);
         let slots = all_slots(cluster).into_iter().map(|(node, key, _)| (node, key)).collect();
-        let before = Before { cluster, job: job.to_owned(), slots, objects, of_each: objects - empty };
+        let before = Before { cluster, job: job.to_owned(), slots, stored, of_each: stored - empty };
         let aim = Aim::at(cluster, self.victim, self.number);
         let service_node = Aim::at(cluster, Victim::ServiceNode, 0);
         let mut command = cluster.command(&["checkpoint", job]);
@@ -245,7 +251,7 @@ impl Try<'_> {
         let cluster = self.cluster;
         let deleted = cluster.coppice(&["checkpoints", "--delete", job]).success();
         assert!(deleted.stderr.is_empty(), "{title}: {}", deleted.stderr);
-        let left = files_below(objects(cluster).parent().expect("a directory"));
+        let left = files_below(&storage(cluster));
         let left: Vec<_> = left.into_iter().filter(|path| !path.ends_with("format")).collect();
         assert!(left.is_empty(), "{title}: {left:?}");
         assert_eq!(all_slots(cluster), [], "{title}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coppice_io_node::machine::{RegionAnswer, RegionOrder, RegionWork};
 use coppice_io_node::regions::{PullBy, Regions};
-use coppice_protocol::checkpoint::{LISTED_MAX, OBJECT_BYTES_MAX, ObjectId, PartOf};
+use coppice_protocol::checkpoint::{LISTED_MAX, Listing, OBJECT_BYTES_MAX, ObjectId, PartOf};
 use coppice_protocol::ids::Rank;
 use coppice_protocol::pset::Pulled;
 use coppice_protocol::region::{Section, State, Table, index};
@@ -88,7 +88,9 @@ fn what_lies_in_a_region_is_stored_and_found_there_by_its_names() {
         }
         let slot = region.slot(FROM.slot).unwrap();
         assert_eq!((slot.state, slot.job, slot.table), (State::Drained, JOB, filled.table));
-        assert_eq!((slot.index.offset, slot.index.bytes), (filled.index.offset, 8 * 48), "the same text is there once");
+        let entries = 8 * index::ENTRY_BYTES as u64;
+        let (index, room) = (slot.index, filled.index);
+        assert_eq!((index.offset, index.bytes), (room.offset, entries), "the same text is there once");
 
         // Who asks once more gets the same.
         assert_eq!(pull(&mut pset, region.node, FROM).await.unwrap(), pulled);
@@ -158,14 +160,18 @@ fn what_the_host_has_no_room_for_is_said_and_stays_in_the_region() {
         let mut region = Region::new(&pset, 1);
         let sections = region.new_objects(&[b"record", b"pages"]);
         region.fill(FROM, vec![part(PartOf::Rank(Rank(0)), sections)]);
-        // Something that is no directory, where one is wanted.
-        let name = ObjectId::of(b"pages").to_string();
-        let objects = storage(&pset).path().join("objects");
-        std::fs::write(objects.join(&name[..2]), "").unwrap();
+        // Something that is no directory, where one is wanted for the list.
+        let names = [b"record".as_slice(), b"pages"].map(ObjectId::of);
+        let listing = Listing { record_bytes: 20, objects: names.to_vec(), next: None };
+        let name = ObjectId::of(&listing.bytes().unwrap()).to_string();
+        let path = storage(&pset).path().to_owned();
+        std::fs::write(path.join("objects").join(&name[..2]), "").unwrap();
         let reason = pull(&mut pset, region.node, FROM).await.unwrap_err();
         assert!(reason.contains(&name) && !reason.contains('\n'), "{reason}");
         assert_eq!(region.slot(FROM.slot).unwrap().state, State::Local);
-        std::fs::remove_file(objects.join(&name[..2])).unwrap();
+        assert_eq!(std::fs::read_dir(path.join("packs")).unwrap().count(), 0, "nothing of it is there");
+        assert_eq!(std::fs::read_dir(path.join("temporary")).unwrap().count(), 0);
+        std::fs::remove_file(path.join("objects").join(&name[..2])).unwrap();
         pull(&mut pset, region.node, FROM).await.unwrap();
         assert_eq!(region.slot(FROM.slot).unwrap().state, State::Drained);
     });

@@ -111,7 +111,7 @@ impl World {
             }
         }
         storage.collect()?;
-        let mut objects = 0;
+        let mut objects = fs::read_dir(path.join("packs"))?.count();
         for directory in fs::read_dir(path.join("objects"))? {
             objects += fs::read_dir(directory?.path())?.count();
         }

@@ -1,0 +1,107 @@
+//! A pack while it is made.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use coppice_protocol::checkpoint::{OBJECT_BYTES_MAX, ObjectId};
+
+use super::entry::{Entry, ending};
+use super::path;
+use crate::directory::Temporary;
+use crate::encoding::encode;
+use crate::limits::{PACK_BYTES_MAX, PACK_OBJECTS_MAX};
+use crate::objects::Named;
+use crate::{Result, Storage, StorageError};
+
+/// Objects that are put together, by any number of threads ([`Storage::packing`]). They are there for others when it is
+/// finished, or some of them before; those of the last pack are not, if it is not.
+#[derive(Debug)]
+pub struct Packing<'a> {
+    storage: &'a Storage,
+    open: Mutex<Open<'a>>,
+}
+
+#[derive(Debug, Default)]
+struct Open<'a> {
+    /// There is one if there is an object.
+    file: Option<Temporary<'a>>,
+    bytes: u64,
+    entries: Vec<Entry>,
+    /// The objects in it.
+    ids: HashSet<ObjectId>,
+}
+
+impl Storage {
+    /// Begins to put objects together.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn packing(&self) -> Result<Packing<'_>> {
+        // What others have put is not put again.
+        self.look_for_packs()?;
+        Ok(Packing { storage: self, open: Mutex::default() })
+    }
+}
+
+impl<'a> Packing<'a> {
+    /// Puts an object, unless it is there.
+    ///
+    /// # Errors
+    /// [`StorageError::TooLong`], or what the host says; then others may be lost, too, and it is to be put to an end.
+    pub fn put(&self, named: &Named<'_>) -> Result<()> {
+        let (id, bytes) = (named.id(), named.bytes());
+        if bytes.len() > OBJECT_BYTES_MAX {
+            return Err(StorageError::TooLong(bytes.len()));
+        }
+        if self.open().ids.contains(&id) || self.storage.seems_there(id, bytes.len()) {
+            return Ok(());
+        }
+        let encoded = encode(bytes);
+        let mut open = self.open();
+        if open.bytes + encoded.len() as u64 > PACK_BYTES_MAX || open.entries.len() >= PACK_OBJECTS_MAX {
+            std::mem::take(&mut *open).close(self.storage)?;
+        }
+        // Another thread may have been faster.
+        if open.ids.insert(id) { open.add(self.storage, id, &encoded) } else { Ok(()) }
+    }
+
+    /// Has all of them be there. They are on stable storage after [`Storage::settle`].
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn finish(self) -> Result<()> {
+        let storage = self.storage;
+        self.open.into_inner().unwrap_or_else(PoisonError::into_inner).close(storage)
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open<'a>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a> Open<'a> {
+    fn add(&mut self, storage: &'a Storage, id: ObjectId, encoded: &[u8]) -> Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(storage.temporary()?),
+        };
+        file.write(encoded)?;
+        // An encoded object is not so long.
+        let length = u32::try_from(encoded.len()).unwrap_or(u32::MAX);
+        self.entries.push(Entry { id, offset: self.bytes, length, is_going: false });
+        self.bytes += u64::from(length);
+        Ok(())
+    }
+
+    fn close(self, storage: &Storage) -> Result<()> {
+        let Some(mut file) = self.file else { return Ok(()) };
+        let ending = ending(&self.entries);
+        file.write(&ending)?;
+        let inode = file.inode()?;
+        let name = ObjectId::of(&ending).to_string();
+        file.name_in(&storage.packs.directory, &name).map_err(|error| storage.failed("write", &path(&name), error))?;
+        let entries: Vec<(u32, Entry)> = (0..).zip(self.entries).collect();
+        storage.packs.known().add(&name, inode, self.bytes, &entries);
+        Ok(())
+    }
+}
