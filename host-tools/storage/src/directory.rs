@@ -132,9 +132,20 @@ impl Storage {
     /// time, fail as well ([`StorageError::Failed`]). Objects that no manifest reaches have to be collected before the
     /// next checkpoint is made with another [`Storage`].
     pub fn settle(&self) -> Result<()> {
-        let result = rustix::fs::syncfs(&self.objects);
+        self.settled(rustix::fs::syncfs(&self.objects))
+    }
+
+    /// Has what was written to a file be on stable storage, as [`Self::settle`] would later.
+    ///
+    /// # Errors
+    /// As [`Self::settle`].
+    pub(crate) fn settle_file(&self, file: &File) -> Result<()> {
+        self.settled(rustix::fs::fdatasync(file))
+    }
+
+    fn settled(&self, result: rustix::io::Result<()>) -> Result<()> {
         if result.is_err() {
-            // The host says it once for each open directory, to whoever asks first.
+            // The host says it once for each open file or directory, to whoever asks first.
             self.has_failed.store(true, Ordering::SeqCst);
         }
         result.map_err(|error| self.failed("write", "", error))?;
@@ -185,6 +196,11 @@ impl Temporary<'_> {
     /// Writes to it.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).map_err(|error| self.failed(errno(&error)))
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> Result<File> {
+        self.file.try_clone().map_err(|error| self.failed(errno(&error)))
     }
 
     /// Which file it is in its file system.

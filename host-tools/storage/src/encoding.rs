@@ -9,8 +9,9 @@ const RAW: u8 = 0;
 /// One frame of zstd.
 const ZSTD: u8 = 1;
 
-/// Nodes wait for this, and a disk is not much faster than the least effort.
-const LEVEL: i32 = 1;
+/// Nothing may wait for this longer than for the disk. One more, and numbers take five times as long to become no
+/// shorter to speak of.
+const LEVEL: i32 = -1;
 
 /// What is written for an object.
 pub(crate) fn encode(bytes: &[u8]) -> Vec<u8> {

@@ -26,7 +26,8 @@ pub(super) struct RegionTask {
 
 impl RegionTask {
     pub(super) fn run(mut self, regions: &Regions, storage: &Storage) {
-        let threads = available_parallelism().map_or(1, NonZero::get).min(PULL_THREADS_MAX);
+        // One of them waits for the disk.
+        let threads = (available_parallelism().map_or(1, NonZero::get) + 1).min(PULL_THREADS_MAX);
         let answer = regions.carry_out(&self.order, storage, &PullBy { threads, clock: monotonic }, &mut |objects| {
             self.progress.at(objects)
         });

@@ -1,6 +1,7 @@
 //! A pack while it is made.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coppice_protocol::checkpoint::{OBJECT_BYTES_MAX, ObjectId};
@@ -12,6 +13,9 @@ use crate::encoding::encode;
 use crate::limits::{PACK_BYTES_MAX, PACK_OBJECTS_MAX};
 use crate::objects::Named;
 use crate::{Result, Storage, StorageError};
+
+/// How many bytes are put on stable storage together.
+const SETTLED_BYTES: u64 = 8 << 20;
 
 /// Objects that are put together, by any number of threads ([`Storage::packing`]). They are there for others when it is
 /// finished, or some of them before; those of the last pack are not, if it is not.
@@ -26,6 +30,8 @@ struct Open<'a> {
     /// There is one if there is an object.
     file: Option<Temporary<'a>>,
     bytes: u64,
+    /// So many of them are on stable storage, or somebody waits until they are.
+    settled: u64,
     entries: Vec<Entry>,
     /// The objects in it.
     ids: HashSet<ObjectId>,
@@ -62,7 +68,10 @@ impl<'a> Packing<'a> {
             std::mem::take(&mut *open).close(self.storage)?;
         }
         // Another thread may have been faster.
-        if open.ids.insert(id) { open.add(self.storage, id, &encoded) } else { Ok(()) }
+        let much = if open.ids.insert(id) { open.add(self.storage, id, &encoded)? } else { None };
+        drop(open);
+        // The disk is waited for while others put, and not only when all is there.
+        much.map_or(Ok(()), |file| self.storage.settle_file(&file))
     }
 
     /// Has all of them be there. They are on stable storage after [`Storage::settle`].
@@ -80,7 +89,8 @@ impl<'a> Packing<'a> {
 }
 
 impl<'a> Open<'a> {
-    fn add(&mut self, storage: &'a Storage, id: ObjectId, encoded: &[u8]) -> Result<()> {
+    /// Adds one. Gives the file if there is much in it that is not on stable storage.
+    fn add(&mut self, storage: &'a Storage, id: ObjectId, encoded: &[u8]) -> Result<Option<File>> {
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(storage.temporary()?),
@@ -90,7 +100,11 @@ impl<'a> Open<'a> {
         let length = u32::try_from(encoded.len()).unwrap_or(u32::MAX);
         self.entries.push(Entry { id, offset: self.bytes, length, is_going: false });
         self.bytes += u64::from(length);
-        Ok(())
+        if self.bytes - self.settled < SETTLED_BYTES {
+            return Ok(None);
+        }
+        self.settled = self.bytes;
+        file.file().map(Some)
     }
 
     fn close(self, storage: &Storage) -> Result<()> {
