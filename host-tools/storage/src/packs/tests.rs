@@ -1,3 +1,5 @@
+//! Packs to which things happen.
+
 use std::fs::{self, File, OpenOptions};
 use std::path::PathBuf;
 use std::thread;
