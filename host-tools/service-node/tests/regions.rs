@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use coppice_protocol::checkpoint::{Part, PartOf};
+use coppice_protocol::checkpoint::PartOf;
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, Pulled, ToPset};
 use coppice_protocol::region::SlotKey;

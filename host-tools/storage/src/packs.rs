@@ -95,14 +95,13 @@ impl Storage {
         }
         let unknown = self.packs.known().keep(&there);
         for (name, inode) in &unknown {
-            let entries = match self.packs.open(name, OFlags::RDONLY) {
+            let contents = match self.packs.open(name, OFlags::RDONLY) {
                 Ok(file) => entry::read_all(&file).map_err(|error| self.failed("read", &path(name), errno(&error)))?,
                 // Its last object was taken out meanwhile.
                 Err(Errno::NOENT) => continue,
                 Err(error) => return Err(self.failed("read", &path(name), error)),
             };
-            let (entries_at, entries) = entries.unwrap_or_default();
-            self.packs.known().add(name, *inode, entries_at, &entries);
+            self.packs.known().add(name, *inode, &contents.unwrap_or_default());
         }
         Ok(!unknown.is_empty())
     }

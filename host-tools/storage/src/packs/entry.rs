@@ -80,11 +80,20 @@ pub(super) fn ending(entries: &[Entry]) -> Vec<u8> {
     bytes
 }
 
-/// Where a pack's entries begin, and all that are there or going, by their numbers. `None`: it is no pack.
+/// What a pack holds.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// Where its entries begin.
+    pub(super) entries_at: u64,
+    /// Those that are there or going, by their numbers.
+    pub(super) entries: Vec<(u32, Entry)>,
+}
+
+/// Reads what a pack holds. `None`: it is no pack.
 ///
 /// # Errors
 /// What the host says.
-pub(super) fn read_all(file: &File) -> io::Result<Option<(u64, Vec<(u32, Entry)>)>> {
+pub(super) fn read_all(file: &File) -> io::Result<Option<Contents>> {
     let length = file.metadata()?.len();
     let Some(end_at) = length.checked_sub(END_BYTES as u64) else { return Ok(None) };
     let mut end = [0; END_BYTES];
@@ -99,5 +108,6 @@ pub(super) fn read_all(file: &File) -> io::Result<Option<(u64, Vec<(u32, Entry)>
     file.read_exact_at(&mut entries, entries_at)?;
     let (entries, _) = entries.as_chunks();
     let read = (0..).zip(entries).filter_map(|(number, entry)| Some((number, Entry::read_any(entry)?)));
-    Ok(Some((entries_at, read.filter(|(_, entry)| entry.end().is_some_and(|end| end <= entries_at)).collect())))
+    let entries = read.filter(|(_, entry)| entry.end().is_some_and(|end| end <= entries_at)).collect();
+    Ok(Some(Contents { entries_at, entries }))
 }

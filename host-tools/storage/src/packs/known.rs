@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use coppice_protocol::checkpoint::ObjectId;
 
-use super::entry::Entry;
+use super::entry::Contents;
 
 /// The first bytes of an object's name: enough, as whoever looks sees the whole name.
 type Key = [u8; 16];
@@ -68,11 +68,11 @@ impl Known {
     }
 
     /// This one is there.
-    pub(super) fn add(&mut self, name: &str, inode: u64, entries_at: u64, entries: &[(u32, Entry)]) {
+    pub(super) fn add(&mut self, name: &str, inode: u64, Contents { entries_at, entries }: &Contents) {
         let name: Arc<str> = name.into();
         let Ok(number) = u32::try_from(self.names.len()) else { return };
         self.names.push(Some(Arc::clone(&name)));
-        if let Some(other) = self.packs.insert(name, Pack { number, inode, entries_at }) {
+        if let Some(other) = self.packs.insert(name, Pack { number, inode, entries_at: *entries_at }) {
             self.names[other.number as usize] = None;
         }
         let there = entries.iter().filter(|(_, entry)| !entry.is_going);

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use coppice_protocol::checkpoint::{OBJECT_BYTES_MAX, ObjectId};
 
-use super::entry::{Entry, ending};
+use super::entry::{Contents, Entry, ending};
 use super::path;
 use crate::directory::Temporary;
 use crate::encoding::encode;
@@ -114,8 +114,8 @@ impl<'a> Open<'a> {
         let inode = file.inode()?;
         let name = ObjectId::of(&ending).to_string();
         file.name_in(&storage.packs.directory, &name).map_err(|error| storage.failed("write", &path(&name), error))?;
-        let entries: Vec<(u32, Entry)> = (0..).zip(self.entries).collect();
-        storage.packs.known().add(&name, inode, self.bytes, &entries);
+        let contents = Contents { entries_at: self.bytes, entries: (0..).zip(self.entries).collect() };
+        storage.packs.known().add(&name, inode, &contents);
         Ok(())
     }
 }

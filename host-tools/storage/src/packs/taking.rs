@@ -7,7 +7,7 @@ use coppice_protocol::checkpoint::ObjectId;
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, fallocate, unlinkat};
 use rustix::io::Errno;
 
-use super::entry::{self, Entry};
+use super::entry::{self, Contents, Entry};
 use super::{is_name, path};
 use crate::directory::{errno, names};
 use crate::{Collected, Result, Storage};
@@ -60,7 +60,7 @@ impl Storage {
         if read.is_none() && is_any {
             return Ok(None);
         }
-        let (entries_at, entries) = read.unwrap_or_default();
+        let Contents { entries_at, entries } = read.unwrap_or_default();
         let all = entries.len();
         let gone: Vec<_> = entries.into_iter().filter(|(_, entry)| entry.is_going || !stays(&entry.id)).collect();
         let is_new = |(_, entry): &&(u32, Entry)| !entry.is_going;

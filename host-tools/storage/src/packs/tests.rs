@@ -7,7 +7,7 @@ use std::thread;
 use coppice_protocol::checkpoint::{OBJECT_BYTES_MAX, ObjectId};
 use tempfile::TempDir;
 
-use super::entry::{self, Entry};
+use super::entry::{self, Contents, Entry};
 use crate::limits::{PACK_BYTES_MAX, PACK_OBJECTS_MAX};
 use crate::{Collected, Named, Storage, StorageError};
 
@@ -204,7 +204,7 @@ fn one_that_is_being_taken_out_is_not_there() {
     let [path] = &packs(&storage)[..] else { panic!("one pack") };
     // As those leave it who are killed in the middle.
     let file = OpenOptions::new().read(true).write(true).open(path).expect("opens");
-    let (entries_at, entries) = entry::read_all(&file).expect("reads").expect("a pack");
+    let Contents { entries_at, entries } = entry::read_all(&file).expect("reads").expect("a pack");
     let going = Entry { is_going: true, ..entries[1].1 };
     std::os::unix::fs::FileExt::write_all_at(&file, &going.bytes(), entries_at + Entry::BYTES as u64).expect("writes");
     for storage in [&storage, &Storage::open(storage.path()).expect("opens")] {
@@ -216,7 +216,7 @@ fn one_that_is_being_taken_out_is_not_there() {
     assert_eq!(collect(&storage, &ids).objects, 0);
     let left = fs::read(path).expect("reads");
     assert!(!left.windows(50).any(|part| part == &objects[1][..50]));
-    assert_eq!(entry::read_all(&File::open(path).expect("opens")).expect("reads").expect("a pack").1.len(), 1);
+    assert_eq!(entry::read_all(&File::open(path).expect("opens")).expect("reads").expect("a pack").entries.len(), 1);
     assert_eq!(storage.get(ids[1]).expect("gets"), objects[1]);
 }
 

@@ -120,12 +120,12 @@ impl Region {
         assert_eq!(slot.state, State::Drained);
         let index = self.read(slot.index.offset, slot.index.bytes);
         assert_eq!(check(&index), slot.index.check);
-        let place = find(slot.index.bytes, &object, |offset, entry| {
+        let extent = find(slot.index.bytes, &object, |offset, entry| {
             entry.copy_from_slice(&index[usize::try_from(offset).unwrap()..][..ENTRY_BYTES]);
         })?;
-        assert!(place.bytes as usize <= OBJECT_BYTES_MAX);
-        let bytes = self.read(place.offset, place.bytes.into());
-        assert_eq!(ObjectId::of(&bytes), object, "what the index says is there");
+        assert!(extent.bytes as usize <= OBJECT_BYTES_MAX);
+        let bytes = self.read(extent.offset, extent.bytes);
+        assert_eq!((ObjectId::of(&bytes), check(&bytes)), (object, extent.check), "what the index says is there");
         Some(bytes)
     }
 
