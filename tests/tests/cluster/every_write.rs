@@ -52,7 +52,20 @@ impl Filler {
     }
 
     fn leave(&self, pages: u64) {
-        let free = rustix::fs::fstatvfs(&self.file).expect("a disk").f_bfree;
+        // What a process held that has just ended is free a little later: then there is more than was left.
+        wait_until("so many pages are free", QUIET_TIME_MAX, || {
+            self.try_to_leave(pages);
+            let free = self.free();
+            if free == pages { Ok(()) } else { Err(format!("{free} and not {pages}")) }
+        });
+    }
+
+    fn free(&self) -> u64 {
+        rustix::fs::fstatvfs(&self.file).expect("a disk").f_bfree
+    }
+
+    fn try_to_leave(&self, pages: u64) {
+        let free = self.free();
         let bytes = self.file.metadata().expect("a file").len() / PAGE_BYTES * PAGE_BYTES;
         if free > pages {
             let more = (free - pages) * PAGE_BYTES;
@@ -60,7 +73,6 @@ impl Filler {
         } else {
             self.file.set_len(bytes - (pages - free) * PAGE_BYTES).expect("cut");
         }
-        assert_eq!(rustix::fs::fstatvfs(&self.file).expect("a disk").f_bfree, pages);
     }
 }
 
