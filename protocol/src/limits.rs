@@ -137,6 +137,19 @@ pub const PMI_MAPPING_BYTES_MAX: usize = 512;
 /// Longest line of a rank, bytes: dropped and answered with `rc=-1`.
 pub const PMI_LINE_BYTES_MAX: usize = 2048;
 
+/// Longest message of PMI version 2, bytes: of a longer one the beginning is kept, and it is answered with `rc=-1`.
+pub const PMI_LONG_MESSAGE_BYTES_MAX: usize = 4096;
+
+/// Longest mark of a command of PMI version 2, bytes: those of MPICH are addresses. With a longer one it is answered
+/// with `rc=-1`, unmarked.
+pub const PMI_MARK_BYTES_MAX: usize = 32;
+
+/// Threads of a rank that wait for attributes of their node at once; a further one is answered with `rc=-1`.
+pub const PMI_WAITS_MAX: usize = 64;
+
+/// Attributes of a node for a job (PMI version 2): a put beyond is refused (`rc=-1`).
+pub const PMI_ATTRIBUTES_MAX: usize = 1024;
+
 /// Bytes of answers that a rank may leave unread; beyond, what it says is not read either.
 pub const PMI_ANSWER_BYTES_MAX: usize = 16 * 1024;
 

@@ -1,10 +1,12 @@
 //! The conversation with one rank, on its inherited descriptor or on a port.
 //!
 //! Bytes that came from the rank go in by [`Conversation::handle_bytes`], in any split; the bytes to hand to it are
-//! [`Conversation::transmit`]. What it may say, and what it hears, is PMI version 1.1 as MPICH's `simple_pmi.c` speaks
-//! and `pmiserv.c` answers it. Where that server says nothing, which would leave a rank waiting for ever, this one
-//! answers `rc=-1`; its answers never have a space in a value, which that client could not read.
+//! [`Conversation::transmit`]. What it may say, and what it hears, is PMI version 1.1, as MPICH's `simple_pmi.c` speaks
+//! and `pmiserv.c` answers it, unless it asks for version 2 ([`super::second`]). Where that server says nothing, which
+//! would leave a rank waiting for ever, this one answers `rc=-1`; its answers never have a space in a value, which that
+//! client could not read.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -13,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::line::{Fields, Line, Lines};
 use super::request::Request;
+use super::second::Second;
 use super::server::Server;
 use super::space::PutError;
 use crate::ids::Rank;
@@ -21,7 +24,7 @@ use crate::limits::{
 };
 
 /// The key whose value says which ranks are on which node.
-const MAPPING_KEY: &[u8] = b"PMI_process_mapping";
+pub(super) const MAPPING_KEY: &[u8] = b"PMI_process_mapping";
 
 /// What a line that is no command is answered with.
 const MALFORMED: &str = "cmd=unknown rc=-1 msg=malformed_line";
@@ -29,17 +32,19 @@ const MALFORMED: &str = "cmd=unknown rc=-1 msg=malformed_line";
 /// The conversation with one rank. It can be written down, and goes on from that.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Conversation {
-    speaker: Speaker,
+    pub(super) speaker: Speaker,
     lines: Lines,
     spawn: Option<Spawn>,
-    answers: Vec<u8>,
+    /// The rank has asked for version 2, and speaks it.
+    second: Option<Box<Second>>,
+    pub(super) answers: Vec<u8>,
     /// Bytes of `answers` that are on their way.
     sent: usize,
 }
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Speaker {
+pub(super) enum Speaker {
     /// This rank, on its descriptor. It has said nothing.
     Descriptor(Rank),
     /// Somebody on a port.
@@ -73,7 +78,7 @@ impl Conversation {
     }
 
     fn new(speaker: Speaker) -> Self {
-        Self { speaker, lines: Lines::default(), spawn: None, answers: Vec::new(), sent: 0 }
+        Self { speaker, lines: Lines::default(), spawn: None, second: None, answers: Vec::new(), sent: 0 }
     }
 
     /// Who speaks, once that is known.
@@ -96,6 +101,11 @@ impl Conversation {
     pub fn handle_bytes(&mut self, bytes: &[u8], server: &mut Server, now_ns: u64) -> usize {
         let mut rest = bytes;
         while !rest.is_empty() && self.transmit().len() < PMI_ANSWER_BYTES_MAX {
+            if let Some(mut second) = self.second.take() {
+                self.advance_second(&mut second, &mut rest, server, now_ns);
+                self.second = Some(second);
+                continue;
+            }
             match self.lines.advance(&mut rest) {
                 None => {}
                 // What a rank says after its last word is not heard.
@@ -107,11 +117,14 @@ impl Conversation {
         bytes.len() - rest.len()
     }
 
-    /// Has the rank told that it may leave its barrier, if it may.
+    /// Has the rank told what it waits for, if that has come: that it may leave its barrier, or what another rank of
+    /// its node has said.
     pub fn poll(&mut self, server: &mut Server) {
-        if let Speaker::Known(rank) = self.speaker
-            && server.take_release(rank)
-        {
+        let Speaker::Known(rank) = self.speaker else { return };
+        if let Some(mut second) = self.second.take() {
+            self.poll_second(&mut second, rank, server);
+            self.second = Some(second);
+        } else if server.take_release(rank) {
             self.say("cmd=barrier_out");
         }
     }
@@ -156,11 +169,18 @@ impl Conversation {
                 self.speaker = Speaker::Known(Rank(rank));
                 Rank(rank)
             }
+            // Who that is comes later.
+            (Speaker::Unknown, Request::Init { version: Some(2), .. }) => return self.begin_second(),
             // The wrong rank, one that is heard elsewhere, or none: there is nobody to talk to.
             (_, Request::InitAck { .. }) => return self.end("cmd=initack rc=-1 msg=no_such_rank_here"),
             _ => return self.end("cmd=unknown rc=-1 msg=unknown_rank"),
         };
         self.obey(rank, request, server, now_ns);
+    }
+
+    fn begin_second(&mut self) {
+        self.say("cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0");
+        self.second = Some(Box::default());
     }
 
     fn end(&mut self, last_words: &str) {
@@ -170,6 +190,7 @@ impl Conversation {
 
     fn obey(&mut self, rank: Rank, request: Request<'_>, server: &mut Server, now_ns: u64) {
         match request {
+            Request::Init { version: Some(2), .. } => self.begin_second(),
             Request::Init { version, subversion } => {
                 let rc = if version == Some(1) && subversion.is_some_and(|minor| minor <= 1) { 0 } else { -1 };
                 self.say(format_args!("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc={rc}"));
@@ -282,7 +303,7 @@ impl Conversation {
 }
 
 /// Writes to a vector.
-struct Text<'a>(&'a mut Vec<u8>);
+pub(super) struct Text<'a>(pub(super) &'a mut Vec<u8>);
 
 impl fmt::Write for Text<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
@@ -304,7 +325,7 @@ impl fmt::Display for Echo<'_> {
 }
 
 /// A text for people, without what would disturb a terminal.
-fn printable(bytes: &[u8]) -> String {
+pub(super) fn printable(bytes: &[u8]) -> String {
     let cut = bytes.get(..PMI_MESSAGE_BYTES_MAX).unwrap_or(bytes);
     let text = cut.utf8_chunks().flat_map(|chunk| chunk.valid().chars());
     text.map(|character| if character.is_control() { ' ' } else { character }).collect()

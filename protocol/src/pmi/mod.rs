@@ -1,4 +1,4 @@
-//! PMI version 1: what MPI programs ask of whoever started them, and how the nodes of a job answer together.
+//! PMI, versions 1 and 2: what MPI programs ask of whoever started them, and how the nodes of a job answer together.
 //!
 //! Every node serves its own ranks: a [`Conversation`] with each, over one [`Server`] of the job. What a rank puts is
 //! kept on its node; a barrier brings it to the others ([`spread`]). Where ranks are is known to all from the launch
@@ -12,14 +12,17 @@
 //!
 //! Sans-IO: bytes and time go in, bytes and events come out.
 
+mod attributes;
 mod conversation;
 mod failure;
 mod frame;
 mod gather;
 mod line;
+mod message;
 mod placement;
 mod record;
 mod request;
+mod second;
 mod server;
 mod space;
 mod spread;

@@ -15,13 +15,14 @@ use super::failure::Departure;
 use super::server::Phase;
 use super::space::Put;
 use crate::ids::Rank;
-use crate::limits::{PMI_BYTES_PER_JOB_MAX, PMI_KEYS_PER_JOB_MAX, PMI_NAME_BYTES_MAX};
+use crate::limits::{PMI_ATTRIBUTES_MAX, PMI_BYTES_PER_JOB_MAX, PMI_KEYS_PER_JOB_MAX, PMI_NAME_BYTES_MAX};
 
 /// See this module.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ServerRecord {
     pub(super) space_name: String,
     pub(super) space: SpaceRecord,
+    pub(super) attributes: Vec<Put>,
     pub(super) completed: u64,
     pub(super) ranks: Vec<LocalRecord>,
 }
@@ -42,6 +43,7 @@ pub(super) struct LocalRecord {
     pub(super) phase: Phase,
     pub(super) has_spoken: bool,
     pub(super) is_heard: bool,
+    pub(super) awaits: bool,
     pub(super) departure: Option<Departure>,
 }
 
@@ -74,6 +76,8 @@ impl ServerRecord {
             && self.space.keys_left <= PMI_KEYS_PER_JOB_MAX
             && self.space.bytes_left <= PMI_BYTES_PER_JOB_MAX
             && entries.iter().all(|(put, _)| put.is_within_limits())
+            && self.attributes.len() <= PMI_ATTRIBUTES_MAX
+            && self.attributes.iter().all(Put::is_within_limits)
     }
 }
 

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use super::attributes::Attributes;
 use super::failure::{Departure, Failure};
 use super::frame::{Keys, PeerError, PeerFrame};
 use super::placement::{NodeRanks, Placement};
@@ -24,7 +25,7 @@ use crate::limits::PMI_TELL_NS;
 /// What the owner of a server has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A rank may leave its barrier: [`super::Conversation::poll`].
+    /// Something has come for which a rank waits, or may have: [`super::Conversation::poll`].
     Released(Rank),
     /// A rank ends the job. As with [`Event::Failed`], nobody is released after it, and only one of them comes, once.
     Abort {
@@ -65,6 +66,8 @@ struct Local {
     has_spoken: bool,
     /// A conversation has its ear.
     is_heard: bool,
+    /// It waits for what other ranks of the node say.
+    awaits: bool,
     departure: Option<Departure>,
 }
 
@@ -76,6 +79,8 @@ pub struct Server {
     space_name: String,
     mapping: Option<String>,
     space: Space,
+    /// What its ranks say to each other.
+    attributes: Attributes,
     spread: Spread,
     ranks: Vec<Local>,
     events: VecDeque<Event>,
@@ -94,12 +99,20 @@ impl Server {
         let me = placement.index_of(node)?;
         let here = placement.place(me)?;
         let nodes = placement.nodes();
-        let local = |rank| Local { rank, phase: Phase::Outside, has_spoken: false, is_heard: false, departure: None };
+        let local = |rank| Local {
+            rank,
+            phase: Phase::Outside,
+            has_spoken: false,
+            is_heard: false,
+            awaits: false,
+            departure: None,
+        };
         Some(Self {
             here,
             space_name: format!("k{job}"),
             mapping: placement.process_mapping(),
             space: Space::new(nodes),
+            attributes: Attributes::default(),
             spread: Spread::new(Keys::derive(job_key, job, nodes), me, nodes),
             ranks: here.ranks().map(local).collect(),
             placement,
@@ -117,11 +130,13 @@ impl Server {
             phase: local.phase,
             has_spoken: local.has_spoken,
             is_heard: local.is_heard,
+            awaits: local.awaits,
             departure: local.departure,
         };
         ServerRecord {
             space_name: self.space_name.clone(),
             space: self.space.record(),
+            attributes: self.attributes.record(),
             completed: self.spread.completed(),
             ranks: self.ranks.iter().map(local).collect(),
         }
@@ -137,8 +152,10 @@ impl Server {
         }
         self.space = Space::again(record.space, record.completed);
         self.space_name = record.space_name;
+        self.attributes = Attributes::again(record.attributes);
         for (local, was) in self.ranks.iter_mut().zip(&record.ranks) {
             (local.has_spoken, local.is_heard, local.departure) = (was.has_spoken, was.is_heard, was.departure);
+            local.awaits = was.awaits;
             if was.phase == Phase::Released {
                 local.phase = Phase::Released;
                 self.events.push_back(Event::Released(local.rank));
@@ -163,7 +180,7 @@ impl Server {
         &self.placement
     }
 
-    /// What the owner has to do next. At most one thing for each rank, and two for the job, wait here.
+    /// What the owner has to do next. At most two things for each rank, and two for the job, wait here.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -188,6 +205,35 @@ impl Server {
 
     pub(crate) fn space(&self) -> &Space {
         &self.space
+    }
+
+    pub(crate) fn attribute(&self, key: &[u8]) -> Option<&[u8]> {
+        self.attributes.get(key)
+    }
+
+    pub(crate) fn put_attribute(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {
+        self.attributes.put(key, value)?;
+        self.wake_who_await();
+        Ok(())
+    }
+
+    /// A rank wants to hear when others of the node have said something, or left.
+    pub(crate) fn await_attributes(&mut self, rank: Rank) {
+        if let Some(local) = self.local(rank) {
+            local.awaits = true;
+        }
+    }
+
+    /// Whether all other ranks of the node have left.
+    pub(crate) fn is_alone(&self, rank: Rank) -> bool {
+        self.ranks.iter().all(|local| local.rank == rank || local.departure.is_some())
+    }
+
+    fn wake_who_await(&mut self) {
+        for local in self.ranks.iter_mut().filter(|local| local.awaits) {
+            local.awaits = false;
+            self.events.push_back(Event::Released(local.rank));
+        }
     }
 
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {
@@ -256,6 +302,7 @@ impl Server {
         }
         local.departure = Some(how);
         let (was_waiting, is_unfinished) = (local.phase == Phase::InBarrier, local.has_spoken);
+        self.wake_who_await();
         match how {
             Departure::Ended(_) if was_waiting => self.fail(Failure::InBarrier { rank, node, how }),
             Departure::Ended(_) if is_unfinished => self.fail(Failure::NotFinalized { rank, node, how }),
@@ -365,7 +412,7 @@ impl Server {
     /// What all this takes of the node's memory, about, bytes: it grows with what ranks put, here and elsewhere.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.space.memory_bytes() + self.spread.memory_bytes()
+        self.space.memory_bytes() + self.attributes.memory_bytes() + self.spread.memory_bytes()
     }
 
     /// The node has no memory for that: the job fails.

@@ -31,7 +31,7 @@ fn every_line_has_its_answer() {
     let mut cluster = Cluster::new(&[1]);
     let exchanges = [
         ("cmd=init pmi_version=1 pmi_subversion=0", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"),
-        ("cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1"),
+        ("cmd=init pmi_version=3 pmi_subversion=0", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1"),
         ("cmd=init", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1"),
         ("cmd=get_universe_size", "cmd=universe_size size=1"),
         (" cmd=get_appnum  ", "cmd=appnum appnum=0"),

@@ -8,4 +8,5 @@ mod departures;
 mod frames;
 mod limits;
 mod placement;
+mod second;
 mod verbatim;

@@ -60,6 +60,35 @@ fn bad_links_change_nothing_between_ranks() {
     }
 }
 
+/// What ranks of version 2 print: as those of version 1.
+fn second() -> String {
+    program("pmi2", Toolchain::Musl).to_string_lossy().into_owned()
+}
+
+fn exchanged_by_second(size: u32, mapping: &str) -> Vec<String> {
+    let lines = exchanged_on(size, mapping).into_iter();
+    lines
+        .map(|line| line.replacen("value=", "cmd=info-getjobattr-response;found=TRUE;value=", 1))
+        .map(|line| if line.ends_with(": done") { line } else { format!("{line};rc=0;") })
+        .collect()
+}
+
+/// Version 2 does the same, and ranks of a node tell each other what no other node hears of.
+#[test]
+fn ranks_may_speak_version_2() {
+    let cluster = Cluster::up_with(&["--nodes", "3", "--freeze-every", "20ms"]);
+    let second = second();
+    for how in
+        [&["exchange", "10"][..], &["port", "exchange", "10"], &["neighbours", "3"], &["port", "neighbours", "3"]]
+    {
+        let ran = cluster.run(&[&["-n", "8", "--ranks-per-node", "3", &second], how].concat()).success();
+        assert_eq!(sorted(&ran.text()), exchanged_by_second(8, "(vector,(0,2,3),(2,1,2))"), "{}", ran.stderr);
+    }
+    let ran = cluster.run(&["-n", "3", &second, "abort", "1", "out of cheese"]);
+    assert_eq!(ran.status, 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains("rank 1 aborted the job with code 1: out of cheese"), "{}", ran.stderr);
+}
+
 /// What a rank says when it ends the job is what the job ends with.
 #[test]
 fn an_abort_reaches_the_user() {

@@ -62,6 +62,21 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
     ];
     let mut examples =
         vec![[&[0, 200], lines.concat().as_bytes()].concat(), [&[2, 0], lines.concat().as_bytes()].concat()];
+    let second = [
+        "cmd=fullinit;pmirank=0;threaded=TRUE;",
+        "cmd=job-getid;thrid=0x7ffd;",
+        "cmd=info-getjobattr;key=PMI_process_mapping;",
+        "cmd=info-getnodeattr;thrid=1;key=a;wait=TRUE;",
+        "cmd=info-putnodeattr;thrid=2;key=a;value=b;;c;",
+        "cmd=kvs-put;key=P0;value=description#10.64.0.1$port#4000$;",
+        "cmd=kvs-get;jobid=k0;srcid=-1;key=P0;",
+        "cmd=kvs-fence;thrid=3;",
+        "cmd=spawn;ncmds=1;",
+        "cmd=finalize;",
+    ];
+    let second: String = second.iter().map(|text| format!("{:6}{text}", text.len())).collect();
+    let second = ["cmd=init pmi_version=2 pmi_subversion=0\n", &second].concat();
+    examples.extend([[&[0, 200], second.as_bytes()].concat(), [&[2, 3], second.as_bytes()].concat()]);
     examples.extend(lines.iter().map(|line| [&[0, 30], lines[0].as_bytes(), line.as_bytes()].concat()));
     examples
 }

@@ -1,0 +1,220 @@
+//! PMI version 2: what a rank says and hears once it has asked for it, as MPICH's `simple2pmi.c` speaks and Hydra's
+//! `pmip_pmi_v2.c` answers it.
+//!
+//! Every command has an answer of its own name. A client of several threads marks commands (`thrid`), answers carry the
+//! mark, and it may say more before it has heard all: so calls that wait, for a fence or for what another rank of the
+//! node is to say, are noted and answered when that has come. Where Hydra says nothing, which would leave a thread
+//! waiting for ever, the answer is `rc=-1`.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::conversation::{Conversation, MAPPING_KEY, Speaker, printable};
+use super::message::{Message, Messages, Pairs, Written};
+use super::server::Server;
+use super::space::PutError;
+use crate::ids::Rank;
+use crate::limits::{PMI_ANSWER_BYTES_MAX, PMI_MARK_BYTES_MAX, PMI_WAITS_MAX};
+
+/// Commands that are not for us. Ranks wait for their answers.
+const REFUSED: [&[u8]; 6] =
+    [b"spawn", b"job-connect", b"job-disconnect", b"name-publish", b"name-unpublish", b"name-lookup"];
+
+/// What a client's thread is marked with; nothing if there is but one.
+type Mark = Box<[u8]>;
+
+/// What there is of a conversation of this version.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Second {
+    messages: Messages,
+    /// Who waits in a fence.
+    fence: Option<Mark>,
+    /// Who waits for which attribute of the node, at most [`PMI_WAITS_MAX`].
+    waits: Vec<(Mark, Box<[u8]>)>,
+}
+
+impl Conversation {
+    /// Takes a message off the front of `bytes`, or as much of it as there is.
+    pub(super) fn advance_second(&mut self, second: &mut Second, rest: &mut &[u8], server: &mut Server, now_ns: u64) {
+        match second.messages.advance(rest) {
+            None => {}
+            Some(_) if self.is_over() => {}
+            // There is no next message.
+            Some(Message::Nonsense) => {
+                self.answer(Written::new(b"unknown").shown("rc", -1).shown("errmsg", "no_length"));
+                self.speaker = Speaker::Nobody;
+            }
+            Some(Message::TooLong(message)) => self.fail(&Pairs::of(&message).0, "message_too_long"),
+            Some(Message::Whole(message)) => {
+                let (pairs, is_whole) = Pairs::of(&message);
+                if !is_whole || pairs.command().is_none() {
+                    return self.fail(&pairs, "malformed_message");
+                }
+                self.hear_second(second, &pairs, server, now_ns);
+            }
+        }
+    }
+
+    fn hear_second(&mut self, second: &mut Second, pairs: &Pairs, server: &mut Server, now_ns: u64) {
+        if let Speaker::Known(rank) = self.speaker {
+            return self.obey_second(second, rank, pairs, server, now_ns);
+        }
+        // On a port the first message says who speaks.
+        let says = pairs.number("pmirank").map(Rank).filter(|_| pairs.command() == Some(b"fullinit"));
+        match says.filter(|rank| self.speaker == Speaker::Unknown && server.attach(*rank)) {
+            Some(rank) => {
+                self.speaker = Speaker::Known(rank);
+                self.obey_second(second, rank, pairs, server, now_ns);
+            }
+            None => {
+                self.fail(pairs, "no_such_rank_here");
+                self.speaker = Speaker::Nobody;
+            }
+        }
+    }
+
+    fn obey_second(&mut self, second: &mut Second, rank: Rank, pairs: &Pairs, server: &mut Server, now_ns: u64) {
+        let text = |key: &str| pairs.get(key).unwrap_or_default();
+        if pairs.get("thrid").is_some_and(|mark| mark.len() > PMI_MARK_BYTES_MAX) {
+            return self.fail(pairs, "mark_too_long");
+        }
+        match pairs.command().unwrap_or_default() {
+            b"fullinit" => match pairs.number("pmirank").map(Rank) {
+                Some(says) if says != rank => self.fail(pairs, "another_rank"),
+                _ => {
+                    let answer = response(pairs).shown("pmi-version", 2).shown("pmi-subversion", 0);
+                    let answer = answer.shown("rank", rank).shown("size", server.size()).shown("appnum", 0);
+                    self.answer(answer.shown("debugged", "FALSE").shown("pmiverbose", "FALSE").shown("rc", 0));
+                }
+            },
+            b"job-getid" => self.answer(response(pairs).shown("jobid", server.space_name()).shown("rc", 0)),
+            b"info-getjobattr" => match text("key") {
+                MAPPING_KEY => self.found(pairs, server.mapping().map(str::as_bytes)),
+                b"universeSize" => {
+                    self.answer(response(pairs).shown("found", "TRUE").shown("value", server.size()).shown("rc", 0));
+                }
+                _ => self.found(pairs, None),
+            },
+            b"info-putnodeattr" => {
+                let put = server.put_attribute(text("key"), text("value"));
+                self.answer_put(pairs, put);
+                self.poll_second(second, rank, server);
+            }
+            b"info-getnodeattr" => match server.attribute(text("key")) {
+                None if text("wait") == b"TRUE" => {
+                    if second.waits.len() >= PMI_WAITS_MAX {
+                        return self.fail(pairs, "too_many_wait");
+                    }
+                    second.waits.push((mark(pairs), text("key").into()));
+                    self.poll_second(second, rank, server);
+                }
+                value => self.found(pairs, value),
+            },
+            b"kvs-put" => {
+                let put = server.put(text("key"), text("value"));
+                self.answer_put(pairs, put);
+            }
+            b"kvs-get" => {
+                // An empty name is that of the rank's own job.
+                let is_ours = [&b""[..], server.space_name().as_bytes()].contains(&text("jobid"));
+                match is_ours {
+                    true => self.found(pairs, server.space().get(text("key"))),
+                    false => self.fail(pairs, "no_such_job"),
+                }
+            }
+            b"kvs-fence" => {
+                if !server.enter(rank, now_ns) {
+                    return self.fail(pairs, "in_a_fence_already");
+                }
+                second.fence = Some(mark(pairs));
+                self.poll_second(second, rank, server);
+            }
+            // The answer is that the job ends.
+            b"abort" => server.abort(rank, 1, printable(text("msg"))),
+            b"finalize" => {
+                server.finalize(rank, now_ns);
+                self.answer(response(pairs).shown("rc", 0));
+                self.speaker = Speaker::Nobody;
+            }
+            command if REFUSED.contains(&command) => self.fail(pairs, "not_supported"),
+            _ => self.fail(pairs, "unknown_command"),
+        }
+    }
+
+    /// Answers what has come that somebody waits for.
+    pub(super) fn poll_second(&mut self, second: &mut Second, rank: Rank, server: &mut Server) {
+        if second.fence.is_some() && server.take_release(rank) {
+            let mark = second.fence.take().unwrap_or_default();
+            self.answer(marked("kvs-fence", &mark).shown("rc", 0));
+        }
+        let is_hopeless = server.is_alone(rank);
+        let waits = core::mem::take(&mut second.waits);
+        for (mark, key) in waits {
+            // The others when it has read these.
+            if self.transmit().len() >= PMI_ANSWER_BYTES_MAX {
+                second.waits.push((mark, key));
+                continue;
+            }
+            let answer = marked("info-getnodeattr", &mark);
+            match server.attribute(&key) {
+                Some(value) => self.answer(answer.shown("found", "TRUE").pair("value", value).shown("rc", 0)),
+                // Unless another thread of its own says it.
+                None if is_hopeless && mark.is_empty() => {
+                    self.answer(answer.shown("rc", -1).shown("errmsg", "nobody_is_left_who_could_say_it"));
+                }
+                None => second.waits.push((mark, key)),
+            }
+        }
+        if !second.waits.is_empty() {
+            server.await_attributes(rank);
+        }
+    }
+
+    fn answer_put(&mut self, pairs: &Pairs, put: Result<(), PutError>) {
+        match put {
+            Ok(()) => self.answer(response(pairs).shown("rc", 0)),
+            Err(PutError::Duplicate) => self.fail(pairs, "duplicate_key"),
+            Err(PutError::Key) => self.fail(pairs, "no_key_or_too_long"),
+            Err(PutError::Value) => self.fail(pairs, "value_too_long"),
+            Err(PutError::NoRoom) => self.fail(pairs, "no_room"),
+        }
+    }
+
+    fn found(&mut self, pairs: &Pairs, value: Option<&[u8]>) {
+        let answer = response(pairs);
+        self.answer(match value {
+            Some(value) => answer.shown("found", "TRUE").pair("value", value).shown("rc", 0),
+            None => answer.shown("found", "FALSE").shown("rc", 0),
+        });
+    }
+
+    /// The answer to what is not done.
+    fn fail(&mut self, pairs: &Pairs, why: &str) {
+        self.answer(response(pairs).shown("rc", -1).shown("errmsg", why));
+    }
+
+    fn answer(&mut self, message: Written) {
+        message.append_to(&mut self.answers);
+    }
+}
+
+fn mark(pairs: &Pairs) -> Mark {
+    pairs.get("thrid").unwrap_or_default().into()
+}
+
+/// The beginning of the answer to a command.
+fn response(pairs: &Pairs) -> Written {
+    let command = pairs.command().unwrap_or(b"unknown");
+    begin(command, pairs.get("thrid").filter(|mark| mark.len() <= PMI_MARK_BYTES_MAX).unwrap_or_default())
+}
+
+fn marked(command: &str, mark: &[u8]) -> Written {
+    begin(command.as_bytes(), mark)
+}
+
+fn begin(command: &[u8], mark: &[u8]) -> Written {
+    let answer = Written::new(&[command, b"-response"].concat());
+    if mark.is_empty() { answer } else { answer.pair("thrid", mark) }
+}
