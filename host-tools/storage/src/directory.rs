@@ -198,6 +198,12 @@ impl Temporary<'_> {
         self.file.write_all(bytes).map_err(|error| self.failed(errno(&error)))
     }
 
+    /// Has writes fail from now on.
+    #[cfg(test)]
+    pub(crate) fn fail(&mut self) {
+        self.file = File::open("/dev/null").expect("there always is one");
+    }
+
     /// The file.
     pub(crate) fn file(&self) -> Result<File> {
         self.file.try_clone().map_err(|error| self.failed(errno(&error)))

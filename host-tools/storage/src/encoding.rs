@@ -9,8 +9,8 @@ const RAW: u8 = 0;
 /// One frame of zstd.
 const ZSTD: u8 = 1;
 
-/// Nothing may wait for this longer than for the disk. One more, and numbers take five times as long to become no
-/// shorter to speak of.
+/// Nothing should wait for this longer than for the disk: from the next level, 1, on, numbers take five times as long
+/// to become no shorter to speak of.
 const LEVEL: i32 = -1;
 
 /// What is written for an object.

@@ -12,6 +12,9 @@ pub const PACK_BYTES_MAX: u64 = 64 << 20;
 /// The same.
 pub const PACK_OBJECTS_MAX: usize = 1 << 14;
 
+/// Packs that are open at once while objects are taken out of them: then it goes on with others.
+pub const PACKS_OPEN_MAX: usize = 64;
+
 /// Bytes of a manifest: far more than one of a million ranks has. A longer one is not written, and damaged if it is
 /// found.
 pub const MANIFEST_BYTES_MAX: usize = 256 << 20;

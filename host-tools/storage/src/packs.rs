@@ -46,14 +46,22 @@ impl Packs {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, name: &str, flags: OFlags) -> rustix::io::Result<File> {
+    /// `None`: something that is no file is there instead, which holds nothing and is nobody's here to remove.
+    fn open(&self, name: &str, flags: OFlags) -> rustix::io::Result<Option<File>> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.directory, name, flags, Mode::empty()).map(File::from)
+        match rustix::fs::openat(&self.directory, name, flags, Mode::empty()) {
+            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => Ok(None),
+            opened => {
+                let file = File::from(opened?);
+                let is_file = file.metadata().map_err(|error| errno(&error))?.is_file();
+                Ok(is_file.then_some(file))
+            }
+        }
     }
 
     /// An object's entry, if it is in that place, and the file.
     fn look(&self, id: ObjectId, Place { name, entries_at, number }: &Place) -> Option<(File, Entry)> {
-        let file = self.open(name, OFlags::RDONLY).ok()?;
+        let file = self.open(name, OFlags::RDONLY).ok()??;
         let mut bytes = [0; Entry::BYTES];
         file.read_exact_at(&mut bytes, entries_at + u64::from(*number) * Entry::BYTES as u64).ok()?;
         let entry = Entry::read(&bytes).filter(|entry| entry.id == id && entry.end() <= Some(*entries_at))?;
@@ -96,7 +104,10 @@ impl Storage {
         let unknown = self.packs.known().keep(&there);
         for (name, inode) in &unknown {
             let contents = match self.packs.open(name, OFlags::RDONLY) {
-                Ok(file) => entry::read_all(&file).map_err(|error| self.failed("read", &path(name), errno(&error)))?,
+                Ok(Some(file)) => {
+                    entry::read_all(&file).map_err(|error| self.failed("read", &path(name), errno(&error)))?
+                }
+                Ok(None) => None,
                 // Its last object was taken out meanwhile.
                 Err(Errno::NOENT) => continue,
                 Err(error) => return Err(self.failed("read", &path(name), error)),

@@ -53,13 +53,14 @@ impl<'a> Packing<'a> {
     /// Puts an object, unless it is there.
     ///
     /// # Errors
-    /// [`StorageError::TooLong`], or what the host says; then others may be lost, too, and it is to be put to an end.
+    /// [`StorageError::TooLong`], or what the host says; then those before may be lost, too.
     pub fn put(&self, named: &Named<'_>) -> Result<()> {
         let (id, bytes) = (named.id(), named.bytes());
         if bytes.len() > OBJECT_BYTES_MAX {
             return Err(StorageError::TooLong(bytes.len()));
         }
-        if self.open().ids.contains(&id) || self.storage.seems_there(id, bytes.len()) {
+        let is_in_it = self.open().ids.contains(&id);
+        if is_in_it || self.storage.seems_there(id, bytes.len()) {
             return Ok(());
         }
         let encoded = encode(bytes);
@@ -68,10 +69,17 @@ impl<'a> Packing<'a> {
             std::mem::take(&mut *open).close(self.storage)?;
         }
         // Another thread may have been faster.
-        let much = if open.ids.insert(id) { open.add(self.storage, id, &encoded)? } else { None };
+        if !open.ids.insert(id) {
+            return Ok(());
+        }
+        let much = open.add(self.storage, id, &encoded);
+        if much.is_err() {
+            // Nobody knows how much of it is in the file, so what comes behind it would not be where it is said to be.
+            *open = Open::default();
+        }
         drop(open);
         // The disk is waited for while others put, and not only when all is there.
-        much.map_or(Ok(()), |file| self.storage.settle_file(&file))
+        much?.map_or(Ok(()), |file| self.storage.settle_file(&file))
     }
 
     /// Has all of them be there. They are on stable storage after [`Storage::settle`].
@@ -81,6 +89,12 @@ impl<'a> Packing<'a> {
     pub fn finish(self) -> Result<()> {
         let storage = self.storage;
         self.open.into_inner().unwrap_or_else(PoisonError::into_inner).close(storage)
+    }
+
+    /// Has writes to the file that is open fail from now on.
+    #[cfg(test)]
+    pub(super) fn lose_file(&self) {
+        self.open().file.as_mut().expect("there is one").fail();
     }
 
     fn open(&self) -> MutexGuard<'_, Open<'a>> {

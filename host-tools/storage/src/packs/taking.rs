@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use super::entry::{self, Contents, Entry};
 use super::{is_name, path};
 use crate::directory::{errno, names};
+use crate::limits::PACKS_OPEN_MAX;
 use crate::{Collected, Result, Storage};
 
 /// What is to be taken out of a pack that stays.
@@ -33,15 +34,18 @@ impl Storage {
         collected: &mut Collected,
     ) -> Result<()> {
         let all = names(&self.packs.directory).map_err(|error| self.failed("read", "packs", error))?;
-        let mut takings = Vec::new();
-        for name in all.into_iter().filter(|name| is_name(name)) {
-            takings.extend(self.begin_to_take(name, &stays, is_any, collected)?);
-        }
-        if !takings.is_empty() {
-            self.settle()?;
-        }
-        for taking in takings {
-            taking.finish().map_err(|error| self.failed("wipe objects in", &path(&taking.name), error))?;
+        let all: Vec<String> = all.into_iter().filter(|name| is_name(name)).collect();
+        for some in all.chunks(PACKS_OPEN_MAX) {
+            let mut takings = Vec::new();
+            for name in some {
+                takings.extend(self.begin_to_take(name.clone(), &stays, is_any, collected)?);
+            }
+            if !takings.is_empty() {
+                self.settle()?;
+            }
+            for taking in takings {
+                taking.finish().map_err(|error| self.failed("wipe objects in", &path(&taking.name), error))?;
+            }
         }
         Ok(())
     }
@@ -55,7 +59,9 @@ impl Storage {
         collected: &mut Collected,
     ) -> Result<Option<Taking>> {
         let failed = |what, error| self.failed(what, &path(&name), error);
-        let file = self.packs.open(&name, OFlags::RDWR).map_err(|error| failed("open", error))?;
+        let Some(file) = self.packs.open(&name, OFlags::RDWR).map_err(|error| failed("open", error))? else {
+            return Ok(None);
+        };
         let read = entry::read_all(&file).map_err(|error| failed("read", errno(&error)))?;
         if read.is_none() && is_any {
             return Ok(None);

@@ -8,7 +8,7 @@ use coppice_protocol::checkpoint::{OBJECT_BYTES_MAX, ObjectId};
 use tempfile::TempDir;
 
 use super::entry::{self, Contents, Entry};
-use crate::limits::{PACK_BYTES_MAX, PACK_OBJECTS_MAX};
+use crate::limits::{PACK_BYTES_MAX, PACK_OBJECTS_MAX, PACKS_OPEN_MAX};
 use crate::{Collected, Named, Storage, StorageError};
 
 fn storage() -> (TempDir, Storage) {
@@ -159,6 +159,53 @@ fn a_pack_that_is_damaged_has_nothing_else_in_it() {
     assert_eq!(packs(&storage).len(), 2);
     storage.take_out(|_| false, false, &mut Collected::default()).expect("collects");
     assert_eq!(packs(&storage).len(), 0);
+}
+
+#[test]
+fn what_is_no_file_is_no_pack_and_in_nobodys_way() {
+    let (_dir, storage) = storage();
+    let names = [b"directory".as_slice(), b"link"]
+        .map(|bytes| storage.path().join("packs").join(ObjectId::of(bytes).to_string()));
+    fs::create_dir(&names[0]).expect("makes");
+    std::os::unix::fs::symlink("/dev/zero", &names[1]).expect("links");
+    let ids = pack(&storage, &[b"a".to_vec(), b"b".to_vec()]);
+    assert_eq!(storage.get(ids[0]).expect("gets"), b"a");
+    assert!(!storage.has(ObjectId::of(b"c")).expect("looks"));
+    assert_eq!(collect(&storage, &ids[1..]).objects, 1);
+    assert_eq!(collect(&storage, &[]).objects, 1);
+    assert_eq!(packs(&storage).len(), 2, "they are nobody's");
+}
+
+#[test]
+fn one_that_cannot_be_written_takes_nothing_with_it_but_its_own_pack() {
+    let (_dir, storage) = storage();
+    let packing = storage.packing().expect("begins");
+    packing.put(&Named::new(b"before")).expect("puts");
+    // As on a disk that is full for a moment: no file is made any more, and the one there was is lost.
+    packing.lose_file();
+    assert!(packing.put(&Named::new(b"lost")).is_err());
+    for bytes in [&b"behind"[..], b"lost"] {
+        packing.put(&Named::new(bytes)).expect("puts again");
+    }
+    packing.finish().expect("finishes");
+    for bytes in [&b"behind"[..], b"lost"] {
+        assert_eq!(storage.get(ObjectId::of(bytes)).expect("gets"), bytes);
+    }
+    assert!(matches!(storage.get(ObjectId::of(b"before")), Err(StorageError::Missing(_))));
+    assert_eq!((packs(&storage).len(), temporary(&storage)), (1, 0));
+}
+
+#[test]
+fn objects_go_from_more_packs_than_are_open_at_once() {
+    let (_dir, storage) = storage();
+    let kept: Vec<ObjectId> = (0..2 * PACKS_OPEN_MAX + 3)
+        .map(|number| {
+            pack(&storage, &[format!("kept {number}").into_bytes(), format!("gone {number}").into_bytes()])[0]
+        })
+        .collect();
+    assert_eq!(collect(&storage, &kept).objects as usize, kept.len());
+    assert!(kept.iter().all(|id| storage.get(*id).is_ok()));
+    assert_eq!(collect(&storage, &kept), Collected::default());
 }
 
 #[test]
