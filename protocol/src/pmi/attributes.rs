@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::record;
 use super::space::{Put, PutError};
-use crate::limits::{PMI_ATTRIBUTES_MAX, PMI_KEY_BYTES_MAX, PMI_VALUE_BYTES_MAX};
+use crate::limits::PMI_ATTRIBUTES_MAX;
 
 /// The attributes of a node for a job, at most [`PMI_ATTRIBUTES_MAX`]. Each is said once.
 #[derive(Debug, Default)]
@@ -32,12 +32,7 @@ impl Attributes {
     }
 
     pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {
-        if !(1..=PMI_KEY_BYTES_MAX).contains(&key.len()) {
-            return Err(PutError::Key);
-        }
-        if value.len() > PMI_VALUE_BYTES_MAX {
-            return Err(PutError::Value);
-        }
+        Put::check(key, value)?;
         if self.values.contains_key(key) {
             return Err(PutError::Duplicate);
         }

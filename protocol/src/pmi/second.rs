@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::conversation::{Conversation, MAPPING_KEY, Speaker, printable};
 use super::message::{Message, Messages, Pairs, Written};
 use super::server::Server;
-use super::space::PutError;
+use super::space::{Put, PutError};
 use crate::ids::Rank;
-use crate::limits::{PMI_ANSWER_BYTES_MAX, PMI_MARK_BYTES_MAX, PMI_WAITS_MAX};
+use crate::limits::{PMI_ANSWER_BYTES_MAX, PMI_KEY_BYTES_MAX, PMI_MARK_BYTES_MAX, PMI_WAITS_MAX};
 
 /// Commands that are not for us. Ranks wait for their answers.
 const REFUSED: [&[u8]; 6] =
@@ -104,6 +104,9 @@ impl Conversation {
             }
             b"info-getnodeattr" => match server.attribute(text("key")) {
                 None if text("wait") == b"TRUE" => {
+                    if let Err(why) = Put::check(text("key"), b"") {
+                        return self.answer_put(pairs, Err(why));
+                    }
                     if second.waits.len() >= PMI_WAITS_MAX {
                         return self.fail(pairs, "too_many_wait");
                     }
@@ -206,7 +209,8 @@ fn mark(pairs: &Pairs) -> Mark {
 
 /// The beginning of the answer to a command.
 fn response(pairs: &Pairs) -> Written {
-    let command = pairs.command().unwrap_or(b"unknown");
+    // None that is answered with more than it is called has so long a name.
+    let command = pairs.command().filter(|command| command.len() <= PMI_KEY_BYTES_MAX).unwrap_or(b"unknown");
     begin(command, pairs.get("thrid").filter(|mark| mark.len() <= PMI_MARK_BYTES_MAX).unwrap_or_default())
 }
 

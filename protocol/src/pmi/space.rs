@@ -37,9 +37,17 @@ impl Put {
         self.bytes() + 2 * OVERHEAD_BYTES
     }
 
+    /// Whether a key and a value are within their limits.
+    pub(crate) fn check(key: &[u8], value: &[u8]) -> Result<(), PutError> {
+        if !(1..=PMI_KEY_BYTES_MAX).contains(&key.len()) {
+            return Err(PutError::Key);
+        }
+        if value.len() > PMI_VALUE_BYTES_MAX { Err(PutError::Value) } else { Ok(()) }
+    }
+
     /// Whether its lengths are within their limits.
     pub(crate) fn is_within_limits(&self) -> bool {
-        (1..=PMI_KEY_BYTES_MAX).contains(&self.key.len()) && self.value.len() <= PMI_VALUE_BYTES_MAX
+        Self::check(&self.key, &self.value).is_ok()
     }
 }
 
@@ -139,12 +147,7 @@ impl Space {
     }
 
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {
-        if !(1..=PMI_KEY_BYTES_MAX).contains(&key.len()) {
-            return Err(PutError::Key);
-        }
-        if value.len() > PMI_VALUE_BYTES_MAX {
-            return Err(PutError::Value);
-        }
+        Put::check(key, value)?;
         if self.index.contains_key(key) {
             return Err(PutError::Duplicate);
         }

@@ -207,6 +207,11 @@ fn limits_are_kept() {
         assert!((1..PMI_ANSWER_BYTES_MAX + 4096).contains(&now.len()), "{} after {heard}", now.len());
         heard += now.matches("info-getnodeattr-response").count();
     }
+    let key = "k".repeat(65);
+    let waits = ask(&mut cluster, 0, &format!("cmd=info-getnodeattr;key={key};wait=TRUE;"));
+    assert_eq!(waits, "cmd=info-getnodeattr-response;rc=-1;errmsg=no_key_or_too_long;");
+    let command = ask(&mut cluster, 0, &format!("cmd={};", ";;".repeat(2000)));
+    assert_eq!(command, "cmd=unknown-response;rc=-1;errmsg=unknown_command;");
     let mark = "m".repeat(PMI_MARK_BYTES_MAX + 1);
     let marked = ask(&mut cluster, 0, &format!("cmd=job-getid;thrid={mark};"));
     assert_eq!(marked, "cmd=job-getid-response;rc=-1;errmsg=mark_too_long;");

@@ -344,6 +344,14 @@ fn ranks_may_stand_until_all_is_copied() {
     end(&cluster, &job);
     goes_on(&cluster, name, "0");
     goes_on(&cluster, name, "1");
+    // The processor may copy all of it.
+    let job = started(&cluster);
+    let made = cluster.json(&["checkpoint", &job, "--phase1", "copy", "--dma-pending", "0"]);
+    end(&cluster, &job);
+    let name = made["checkpoint"].as_str().expect("a name");
+    goes_on(&cluster, name, "0");
+    goes_on(&cluster, name, "1");
+    let _ = cluster.coppice(&["checkpoint", &job, "--dma-pending", "0"]).refused(&["--phase1 copy"]);
 }
 
 /// What lies in a region is pulled while its machine executes nothing: it is stopped.
