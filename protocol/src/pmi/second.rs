@@ -209,7 +209,7 @@ fn mark(pairs: &Pairs) -> Mark {
 
 /// The beginning of the answer to a command.
 fn response(pairs: &Pairs) -> Written {
-    // None that is answered with more than it is called has so long a name.
+    // No command has a longer name, and what is none need not be said back.
     let command = pairs.command().filter(|command| command.len() <= PMI_KEY_BYTES_MAX).unwrap_or(b"unknown");
     begin(command, pairs.get("thrid").filter(|mark| mark.len() <= PMI_MARK_BYTES_MAX).unwrap_or_default())
 }
