@@ -56,7 +56,7 @@ impl Messages {
         let left = self.left?;
         let (piece, rest) = bytes.split_at(left.min(bytes.len()));
         *bytes = rest;
-        let room = PMI_LONG_MESSAGE_BYTES_MAX - self.partial.len();
+        let room = PMI_LONG_MESSAGE_BYTES_MAX.saturating_sub(self.partial.len());
         self.is_too_long |= piece.len() > room;
         self.partial.extend_from_slice(piece.get(..room).unwrap_or(piece));
         self.left = Some(left - piece.len());
@@ -192,7 +192,6 @@ mod tests {
     fn a_message_ends_where_it_says() {
         let bytes = b"     8cmd=one;10    cmd=three;     0     7cmd=x;;";
         let whole = [&b"cmd=one;"[..], b"cmd=three;", b"", b"cmd=x;;"].map(|text| Message::Whole(text.to_vec()));
-        // One of no bytes is whole when the next byte comes.
         for piece in [1, 5, bytes.len()] {
             assert_eq!(messages(bytes, piece), whole);
         }
