@@ -11,6 +11,7 @@
 //! | [`ship`] | node → I/O node | function-shipped system calls and program pages |
 //! | [`pset`] | service node ↔ I/O node | the same decisions, for all nodes of a pset |
 //! | [`pmi`] | rank ↔ node, node ↔ node | what MPI programs ask of whoever started them; barriers |
+//! | [`pmix`] | rank ↔ node | the same of clients of OpenPMIx |
 //! | [`distribution`] | node ↔ node, home → node | files that go to many nodes at once |
 //! | [`checkpoint`] | inside `control`, `pset`, `ship` and [`inspect`] | what a job was, kept |
 //! | [`region`] | node → I/O node, in a file that both have | what a node has kept and the I/O node pulls |
@@ -34,6 +35,7 @@ pub mod keep;
 pub mod limits;
 pub mod personality;
 pub mod pmi;
+pub mod pmix;
 pub mod program;
 pub mod pset;
 pub mod psets;

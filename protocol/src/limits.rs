@@ -116,6 +116,9 @@ pub const PMI_PEER_PORT: u16 = 7003;
 /// TCP port of each node where its own ranks reach PMI if they do not use the descriptor that they inherit.
 pub const PMI_PORT: u16 = 7004;
 
+/// TCP port of each node where its own ranks reach PMIx.
+pub const PMIX_PORT: u16 = 7006;
+
 /// Cores of a node. More are refused when the cluster comes up, and left out by a node that has more.
 pub const CORES_MAX: u32 = 64;
 
@@ -179,6 +182,33 @@ pub const PMI_ASK_NS: u64 = 2_000_000_000;
 
 /// A node that answers nothing for this long to one that waits for it in a barrier ends the job, ns.
 pub const PMI_SILENCE_NS: u64 = 20_000_000_000;
+
+/// Longest message of a PMIx client, bytes. Announcing more: disconnected.
+pub const PMIX_MESSAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// What a PMIx client says is heard in pieces of at most so many bytes.
+pub const PMIX_HEARD_BYTES_MAX: usize = 16 * 1024;
+
+/// Values of PMIx in each other: what lies deeper is refused.
+pub const PMIX_DEPTH_MAX: usize = 16;
+
+/// Processes that a PMIx call may name; with more it is answered `PMIX_ERR_OUT_OF_RESOURCE`.
+pub const PMIX_MEMBERS_MAX: usize = 65_536;
+
+/// Directives of a PMIx call; with more it is answered `PMIX_ERR_OUT_OF_RESOURCE`.
+pub const PMIX_INFOS_MAX: usize = 256;
+
+/// Longest key that a PMIx client may wait for, bytes: OpenPMIx has 511.
+pub const PMIX_KEY_BYTES_MAX: usize = 511;
+
+/// PMIx calls of a rank that wait at once; a further one is answered `PMIX_ERR_OUT_OF_RESOURCE`.
+pub const PMIX_WAITS_MAX: usize = 256;
+
+/// What the ranks of a node may have put with PMIx, bytes: a commit beyond is answered `PMIX_ERR_OUT_OF_RESOURCE`.
+pub const PMIX_CARDS_BYTES_MAX: usize = 1024 * 1024;
+
+/// Ranks of a job of which each PMIx client is told when it begins; in a larger one, of those of its node.
+pub const PMIX_INFORMED_RANKS_MAX: u32 = 4096;
 
 /// UDP port of nodes and I/O nodes where transfers of staged files go.
 pub const DISTRIBUTION_PORT: u16 = 7005;

@@ -4,6 +4,7 @@ mod distribution;
 mod messages;
 mod personality;
 mod pmi;
+mod pmix;
 mod program;
 mod session;
 mod trace;
@@ -39,7 +40,7 @@ macro_rules! kept {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     Target {
         name: "control",
         run: messages::control,
@@ -59,6 +60,7 @@ pub const TARGETS: [Target; 9] = [
         examples: Vec::new,
     },
     Target { name: "pmi", run: pmi::run, texts: &[kept!("pmi")], examples: pmi::examples },
+    Target { name: "pmix", run: pmix::run, texts: &[kept!("pmix")], examples: pmix::examples },
     Target { name: "program", run: program::run, texts: &[kept!("program")], examples: program::examples },
     Target { name: "pset", run: messages::pset, texts: &[kept!("pset")], examples: messages::pset_examples },
     Target { name: "session", run: session::run, texts: &[kept!("session")], examples: session::examples },

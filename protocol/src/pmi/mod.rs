@@ -20,6 +20,7 @@ mod gather;
 mod line;
 mod message;
 mod placement;
+mod pmix;
 mod record;
 mod request;
 mod second;

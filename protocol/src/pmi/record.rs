@@ -16,6 +16,7 @@ use super::server::Phase;
 use super::space::Put;
 use crate::ids::Rank;
 use crate::limits::{PMI_ATTRIBUTES_MAX, PMI_BYTES_PER_JOB_MAX, PMI_KEYS_PER_JOB_MAX, PMI_NAME_BYTES_MAX};
+use crate::pmix::Cards;
 
 /// See this module.
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,6 +24,7 @@ pub struct ServerRecord {
     pub(super) space_name: String,
     pub(super) space: SpaceRecord,
     pub(super) attributes: Vec<Put>,
+    pub(super) cards: Cards,
     pub(super) completed: u64,
     pub(super) ranks: Vec<LocalRecord>,
 }
@@ -67,10 +69,12 @@ impl ServerRecord {
 
     /// Whether it is about these ranks, and within the limits.
     pub(super) fn is_of(&self, ranks: impl Iterator<Item = Rank>) -> bool {
+        let ranks: Vec<Rank> = ranks.collect();
         let entries = &self.space.entries;
         let bytes: usize = entries.iter().map(|(put, _)| put.bytes()).sum();
         self.space_name.len() <= PMI_NAME_BYTES_MAX
-            && ranks.eq(self.ranks.iter().map(|local| local.rank))
+            && ranks.iter().copied().eq(self.ranks.iter().map(|local| local.rank))
+            && self.cards.is_of(&ranks)
             && entries.len() <= PMI_KEYS_PER_JOB_MAX
             && bytes <= PMI_BYTES_PER_JOB_MAX
             && self.space.keys_left <= PMI_KEYS_PER_JOB_MAX

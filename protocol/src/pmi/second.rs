@@ -171,7 +171,7 @@ impl Conversation {
             }
         }
         if !second.waits.is_empty() {
-            server.await_attributes(rank);
+            server.await_others(rank);
         }
     }
 

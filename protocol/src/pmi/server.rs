@@ -4,7 +4,7 @@
 //! the owner has to do about it comes out of [`Server::poll_event`]; frames for other nodes out of
 //! [`Server::poll_transmit`].
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,6 +21,7 @@ use super::spread::{Completed, Spread};
 use crate::control::Exit;
 use crate::ids::{JobId, NodeId, Rank};
 use crate::limits::PMI_TELL_NS;
+use crate::pmix::Cards;
 
 /// What the owner of a server has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +60,9 @@ pub(super) enum Phase {
 
 /// A rank of this node.
 #[derive(Debug)]
-struct Local {
-    rank: Rank,
-    phase: Phase,
+pub(super) struct Local {
+    pub(super) rank: Rank,
+    pub(super) phase: Phase,
     /// It has said something.
     has_spoken: bool,
     /// A conversation has its ear.
@@ -71,18 +72,35 @@ struct Local {
     departure: Option<Departure>,
 }
 
+impl Local {
+    /// Has it begin once more, if it has said that it is done.
+    pub(super) fn begin_again(&mut self) {
+        if self.departure == Some(Departure::Finalized) {
+            (self.departure, self.is_heard) = (None, false);
+        }
+    }
+
+    pub(super) const fn has_departed(&self) -> bool {
+        self.departure.is_some()
+    }
+}
+
 /// A node's part of a job.
 #[derive(Debug)]
 pub struct Server {
     placement: Placement,
-    here: NodeRanks,
+    pub(super) here: NodeRanks,
     space_name: String,
     mapping: Option<String>,
-    space: Space,
+    pub(super) space: Space,
     /// What its ranks say to each other.
     attributes: Attributes,
-    spread: Spread,
-    ranks: Vec<Local>,
+    /// What its ranks have put with PMIx.
+    pub(super) cards: Cards,
+    pub(super) spread: Spread,
+    pub(super) ranks: Vec<Local>,
+    /// Which of them want to hear when, ns.
+    pub(super) alarms: BTreeMap<Rank, u64>,
     events: VecDeque<Event>,
     /// The job ends, and why was said.
     has_failed: bool,
@@ -113,6 +131,8 @@ impl Server {
             mapping: placement.process_mapping(),
             space: Space::new(nodes),
             attributes: Attributes::default(),
+            cards: Cards::default(),
+            alarms: BTreeMap::new(),
             spread: Spread::new(Keys::derive(job_key, job, nodes), me, nodes),
             ranks: here.ranks().map(local).collect(),
             placement,
@@ -137,6 +157,7 @@ impl Server {
             space_name: self.space_name.clone(),
             space: self.space.record(),
             attributes: self.attributes.record(),
+            cards: self.cards.clone(),
             completed: self.spread.completed(),
             ranks: self.ranks.iter().map(local).collect(),
         }
@@ -153,6 +174,7 @@ impl Server {
         self.space = Space::again(record.space, record.completed);
         self.space_name = record.space_name;
         self.attributes = Attributes::again(record.attributes);
+        self.cards = record.cards;
         for (local, was) in self.ranks.iter_mut().zip(&record.ranks) {
             (local.has_spoken, local.is_heard, local.departure) = (was.has_spoken, was.is_heard, was.departure);
             local.awaits = was.awaits;
@@ -185,7 +207,7 @@ impl Server {
         self.events.pop_front()
     }
 
-    fn local(&mut self, rank: Rank) -> Option<&mut Local> {
+    pub(super) fn local(&mut self, rank: Rank) -> Option<&mut Local> {
         self.ranks.iter_mut().find(|local| local.rank == rank)
     }
 
@@ -195,7 +217,9 @@ impl Server {
         self.placement.size()
     }
 
-    pub(crate) fn space_name(&self) -> &str {
+    /// The job's name among PMI's.
+    #[must_use]
+    pub fn space_name(&self) -> &str {
         &self.space_name
     }
 
@@ -218,7 +242,7 @@ impl Server {
     }
 
     /// A rank wants to hear when others of the node have said something, or left.
-    pub(crate) fn await_attributes(&mut self, rank: Rank) {
+    pub(crate) fn await_others(&mut self, rank: Rank) {
         if let Some(local) = self.local(rank) {
             local.awaits = true;
         }
@@ -229,7 +253,7 @@ impl Server {
         self.ranks.iter().all(|local| local.rank == rank || local.departure.is_some())
     }
 
-    fn wake_who_await(&mut self) {
+    pub(super) fn wake_who_await(&mut self) {
         for local in self.ranks.iter_mut().filter(|local| local.awaits) {
             local.awaits = false;
             self.events.push_back(Event::Released(local.rank));
@@ -412,7 +436,10 @@ impl Server {
     /// What all this takes of the node's memory, about, bytes: it grows with what ranks put, here and elsewhere.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.space.memory_bytes() + self.attributes.memory_bytes() + self.spread.memory_bytes()
+        self.space.memory_bytes()
+            + self.attributes.memory_bytes()
+            + self.cards.memory_bytes()
+            + self.spread.memory_bytes()
     }
 
     /// The node has no memory for that: the job fails.
@@ -430,7 +457,7 @@ impl Server {
     /// When [`Self::handle_timeout`] wants to be called, ns.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
-        let timeouts = [self.tell_ns, self.spread.poll_timeout()];
+        let timeouts = [self.tell_ns, self.spread.poll_timeout(), self.alarms.values().min().copied()];
         if self.has_failed { None } else { timeouts.into_iter().flatten().min() }
     }
 
@@ -442,6 +469,14 @@ impl Server {
         if self.tell_ns.take_if(|tell_ns| *tell_ns <= now_ns).is_some() {
             self.events.push_back(Event::Waits { barrier: self.barriers() });
         }
+        let events = &mut self.events;
+        self.alarms.retain(|rank, at_ns| {
+            let is_later = *at_ns > now_ns;
+            if !is_later {
+                events.push_back(Event::Released(*rank));
+            }
+            is_later
+        });
         if let Some(silent) = self.spread.handle_timeout(now_ns).and_then(|index| self.placement.place(index)) {
             let (rank, node) = (self.here.first, self.here.node);
             self.fail(Failure::Silent { rank, node, silent: silent.node });

@@ -8,6 +8,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +135,13 @@ impl Space {
 
     pub(crate) fn get(&self, key: &[u8]) -> Option<&[u8]> {
         self.entries.get(*self.index.get(key)?).map(|known| &*known.value)
+    }
+
+    /// The values of all keys that begin like this, in the order of their keys.
+    pub(crate) fn of_prefix<'a>(&'a self, prefix: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let keys = self.index.range::<[u8], _>(from).take_while(move |(key, _)| key.starts_with(prefix));
+        keys.filter_map(|(_, index)| self.entries.get(*index)).map(|known| &*known.value)
     }
 
     /// What it takes of the node's memory, about, bytes.

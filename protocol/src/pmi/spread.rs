@@ -100,6 +100,11 @@ impl Spread {
         self.keys.signature
     }
 
+    /// The index of this node.
+    pub(crate) fn me(&self) -> u32 {
+        self.me
+    }
+
     /// Barriers that are through.
     pub(crate) fn completed(&self) -> u64 {
         self.completed

@@ -1,0 +1,119 @@
+//! What conversations with PMIx clients need of a server beyond what others do ([`crate::pmix::Client`]).
+//!
+//! What a rank has put for others elsewhere goes with a barrier as everything does: in pieces under keys that no other
+//! client can name, in the order in which they were put. So it is known, counted and written down as any key is.
+
+use alloc::vec::Vec;
+
+use super::server::{Phase, Server};
+use super::space::PutError;
+use crate::ids::Rank;
+use crate::limits::PMI_VALUE_BYTES_MAX;
+use crate::pmix::{Buckets, Dialect, Pairs, Reader, Status, Writer, pieces};
+
+/// Bytes of a key of pieces: a zero byte, how they are written, and the rank.
+const PREFIX_BYTES: usize = 6;
+
+/// Keys of a rank's pieces begin like this; then comes which piece it is.
+fn prefix(rank: Rank, dialect: Dialect) -> [u8; PREFIX_BYTES] {
+    let [a, b, c, d] = rank.0.to_be_bytes();
+    let dialect = match dialect {
+        Dialect::Wide => 3,
+        Dialect::Short => 4,
+    };
+    [0, dialect, a, b, c, d]
+}
+
+impl Server {
+    /// The index of this node.
+    pub(crate) fn here(&self) -> u32 {
+        self.spread.me()
+    }
+
+    /// Which of the node's ranks it is.
+    pub(crate) fn index_here(&self, rank: Rank) -> u32 {
+        rank.0.saturating_sub(self.here.first.0)
+    }
+
+    /// As [`Self::attach`]; a rank that has said that it is done may begin once more.
+    pub(crate) fn attach_again(&mut self, rank: Rank) -> bool {
+        if let Some(local) = self.local(rank) {
+            local.begin_again();
+        }
+        self.attach(rank)
+    }
+
+    /// A rank of the node commits what it has put.
+    pub(crate) fn commit(&mut self, rank: Rank, buckets: Buckets<'_>) -> Result<(), Status> {
+        let committed = self.cards.commit(rank, buckets);
+        self.wake_who_await();
+        committed
+    }
+
+    /// What a rank of the node has put is to go with the next barrier.
+    pub(crate) fn publish(&mut self, rank: Rank, dialect: Dialect) -> Result<(), Status> {
+        let mut one = Writer::new(dialect);
+        one.packed(1);
+        let pieces = pieces(self.cards.fresh(rank), one.bytes(), PMI_VALUE_BYTES_MAX);
+        let prefix = prefix(rank, dialect);
+        let known = self.space.of_prefix(&prefix).count() as u32;
+        for (piece, number) in pieces.iter().zip(known..) {
+            let key: Vec<u8> = prefix.into_iter().chain(number.to_be_bytes()).collect();
+            self.space.put(&key, piece).map_err(|error| match error {
+                PutError::NoRoom => Status::OUT_OF_RESOURCE,
+                PutError::Duplicate | PutError::Key | PutError::Value => Status::BAD_PARAM,
+            })?;
+        }
+        self.cards.told(rank);
+        Ok(())
+    }
+
+    /// Appends what a rank has put, if there is something: this key, or if that is not said, anything.
+    pub(crate) fn append_card(&self, of: Rank, key: Option<&[u8]>, dialect: Dialect, card: &mut Writer) -> bool {
+        if self.here.has(of) {
+            let is_there = key.map_or_else(|| self.cards.is_there(of), |key| self.cards.has(of, key));
+            if is_there {
+                for pair in self.cards.near(of) {
+                    card.packed(1).put(pair);
+                }
+            }
+            return is_there;
+        }
+        let prefix = prefix(of, dialect);
+        let stream: Vec<u8> = self.space.of_prefix(&prefix).flatten().copied().collect();
+        let is_there = match key {
+            None => !stream.is_empty(),
+            Some(key) => {
+                let mut pairs = Pairs::of(Reader::new(&stream, dialect)).map_while(Result::ok);
+                pairs.any(|(name, _)| name == key)
+            }
+        };
+        if is_there {
+            card.put(&stream);
+        }
+        is_there
+    }
+
+    /// Whether a rank of the node is gone, or has said that it is done: it puts nothing more.
+    pub(crate) fn has_left(&self, rank: Rank) -> bool {
+        self.ranks.iter().any(|local| local.rank == rank && local.has_departed())
+    }
+
+    /// A rank does not wait in its barrier any longer; false if other nodes count on it already.
+    pub(crate) fn withdraw(&mut self, rank: Rank) -> bool {
+        let is_entered = self.spread.is_entered();
+        match self.local(rank) {
+            Some(local) if local.phase == Phase::InBarrier && !is_entered => local.phase = Phase::Outside,
+            _ => return false,
+        }
+        true
+    }
+
+    /// A rank wants to hear at this time, ns, or not any more.
+    pub(crate) fn wake_at(&mut self, rank: Rank, at_ns: Option<u64>) {
+        match at_ns {
+            Some(at_ns) => self.alarms.insert(rank, at_ns),
+            None => self.alarms.remove(&rank),
+        };
+    }
+}

@@ -1,0 +1,404 @@
+//! The conversation with one rank.
+//!
+//! Bytes that came from the rank go in by [`Client::handle_bytes`], in any split; the bytes to hand to it are
+//! [`Client::transmit`]. Every call has a tag and an answer of its own, and a client of several threads makes more
+//! calls before it has heard all answers: those that wait are noted here, and answered by [`Client::poll`].
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::dialect::Dialect;
+use super::handshake::Greeting;
+use super::header::{self, Message, Messages};
+use super::information::Facts;
+use super::reader::{Process, Reader};
+use super::request::{Buckets, Get, Request};
+use super::status::Status;
+use super::writer::Writer;
+use super::{key, rank};
+use crate::ids::Rank;
+use crate::limits::{PMI_ANSWER_BYTES_MAX, PMI_MESSAGE_BYTES_MAX, PMIX_KEY_BYTES_MAX, PMIX_WAITS_MAX};
+use crate::pmi::Server;
+
+/// Lower tags are not calls: nobody waits for an answer.
+const FIRST_CALL_TAG: u32 = 100;
+
+/// Nanoseconds of a second.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// See this module. It can be written down, and goes on from that.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Client {
+    rank: Rank,
+    phase: Phase,
+    messages: Messages,
+    /// Fences of the whole job: the first one is entered, the others come after it.
+    fences: VecDeque<Fence>,
+    /// Who waits for what others put, at most [`PMIX_WAITS_MAX`] with the fences.
+    gets: Vec<Awaited>,
+    answers: Vec<u8>,
+    /// Bytes of `answers` that are on their way.
+    sent: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Phase {
+    /// It has not said who it is.
+    Greeting,
+    Speaking(Dialect),
+    /// It has said its last words, and closes the connection.
+    Finalized,
+    /// Nothing more is said or heard.
+    Over,
+}
+
+/// A fence that a rank waits in.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Fence {
+    tag: u32,
+    collect: bool,
+    /// When it is not waited for any longer, ns.
+    deadline_ns: Option<u64>,
+    /// Nobody waits for its answer any more.
+    is_given_up: bool,
+}
+
+/// A key that a rank waits for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Awaited {
+    tag: u32,
+    of: Rank,
+    /// If it is not said, whatever comes.
+    key: Option<Box<[u8]>>,
+    deadline_ns: Option<u64>,
+}
+
+impl Client {
+    /// On a connection that the process of this rank has made.
+    #[must_use]
+    pub fn new(rank: Rank) -> Self {
+        Self {
+            rank,
+            phase: Phase::Greeting,
+            messages: Messages::default(),
+            fences: VecDeque::new(),
+            gets: Vec::new(),
+            answers: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// Who speaks, once that has been said.
+    #[must_use]
+    pub fn rank(&self) -> Option<Rank> {
+        matches!(self.phase, Phase::Speaking(_) | Phase::Finalized).then_some(self.rank)
+    }
+
+    /// Nothing more is said or heard: close the connection when [`Self::transmit`] is empty.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// What it takes of the memory beyond itself, about, bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.messages.memory_bytes() + self.answers.capacity()
+    }
+
+    /// Whether it is within the limits, if it was written down.
+    #[must_use]
+    pub fn is_within_limits(&self) -> bool {
+        self.messages.is_within_limits()
+            && self.sent <= self.answers.len()
+            && self.fences.len() + self.gets.len() <= PMIX_WAITS_MAX
+    }
+
+    /// There is no memory for what it says or hears.
+    pub fn out_of_memory(&mut self) {
+        (self.phase, self.messages) = (Phase::Over, Messages::default());
+        (self.answers, self.sent) = (Vec::new(), 0);
+    }
+
+    /// Takes what a rank said and returns how many bytes that were: fewer than there are while the answers to what it
+    /// said before fill their buffer, [`PMI_ANSWER_BYTES_MAX`]; then the rank has to read first.
+    pub fn handle_bytes(&mut self, bytes: &[u8], server: &mut Server, now_ns: u64) -> usize {
+        let mut rest = bytes;
+        while !rest.is_empty() && self.has_room() {
+            match self.phase {
+                // What a rank says after its last word is not heard.
+                Phase::Finalized | Phase::Over => return bytes.len(),
+                Phase::Greeting | Phase::Speaking(_) => {}
+            }
+            match self.messages.advance(&mut rest, self.phase == Phase::Greeting) {
+                None => {}
+                Some(Message::TooLong) => self.phase = Phase::Over,
+                Some(Message::Whole { tag, body }) => match self.phase {
+                    Phase::Speaking(dialect) if tag >= FIRST_CALL_TAG => {
+                        self.hear(tag, Reader::new(&body, dialect), dialect, server, now_ns);
+                    }
+                    Phase::Speaking(_) => {}
+                    _ => self.greet(&body, server),
+                },
+            }
+        }
+        self.wake_in_time(server);
+        bytes.len() - rest.len()
+    }
+
+    fn has_room(&self) -> bool {
+        self.transmit().len() < PMI_ANSWER_BYTES_MAX
+    }
+
+    /// Answers what it waits for, as far as that has come, or its time is up.
+    pub fn poll(&mut self, server: &mut Server, now_ns: u64) {
+        let Phase::Speaking(dialect) = self.phase else { return };
+        if server.take_release(self.rank)
+            && let Some(fence) = self.fences.pop_front()
+        {
+            if !fence.is_given_up {
+                self.say_status(fence.tag, dialect, Status::SUCCESS);
+            }
+            self.enter_next(dialect, server, now_ns);
+        }
+        self.give_up_fences(dialect, server, now_ns);
+        let mut waiting = core::mem::take(&mut self.gets);
+        waiting.retain(|awaited| !self.answer_get(awaited, dialect, server, now_ns));
+        self.gets = waiting;
+        self.wake_in_time(server);
+    }
+
+    /// The bytes to hand to the rank next.
+    #[must_use]
+    pub fn transmit(&self) -> &[u8] {
+        self.answers.get(self.sent..).unwrap_or_default()
+    }
+
+    /// The first `count` bytes of [`Self::transmit`] are handed over.
+    pub fn consume(&mut self, count: usize) {
+        self.sent += count.min(self.transmit().len());
+        if self.sent == self.answers.len() {
+            (self.answers, self.sent) = (Vec::new(), 0);
+        }
+    }
+
+    /// Has [`Self::poll`] called when the first of those who wait has waited long enough, and when others of the node
+    /// have said something.
+    fn wake_in_time(&self, server: &mut Server) {
+        let fences = self.fences.iter().filter(|fence| !fence.is_given_up).filter_map(|fence| fence.deadline_ns);
+        let first = fences.chain(self.gets.iter().filter_map(|get| get.deadline_ns)).min();
+        server.wake_at(self.rank, first);
+        if !self.gets.is_empty() {
+            server.await_others(self.rank);
+        }
+    }
+
+    fn say(&mut self, tag: u32, writer: &Writer) {
+        header::append(&mut self.answers, tag, writer.bytes());
+    }
+
+    fn say_status(&mut self, tag: u32, dialect: Dialect, status: Status) {
+        let mut writer = Writer::new(dialect);
+        self.say(tag, writer.status(status));
+    }
+
+    fn greet(&mut self, body: &[u8], server: &mut Server) {
+        let greeted = Greeting::parse(body).and_then(|greeting| {
+            let is_it = greeting.process == Process { space: server.space_name().as_bytes(), rank: self.rank.0 };
+            let refused = if is_it { Status::EXISTS } else { Status::NOT_FOUND };
+            if is_it && server.attach_again(self.rank) { Ok(greeting.dialect) } else { Err(refused) }
+        });
+        let status = greeted.err().unwrap_or(Status::SUCCESS);
+        self.answers.extend_from_slice(&status.0.to_be_bytes());
+        self.phase = match greeted {
+            Err(_) => Phase::Over,
+            Ok(dialect) => {
+                // Its index among the clients.
+                self.answers.extend_from_slice(&server.index_here(self.rank).to_be_bytes());
+                Phase::Speaking(dialect)
+            }
+        };
+    }
+
+    fn hear(&mut self, tag: u32, call: Reader<'_>, dialect: Dialect, server: &mut Server, now_ns: u64) {
+        let status = match Request::parse(call) {
+            Err(status) => status,
+            Ok(Request::Job) => {
+                let answer = facts(server).of_job(dialect);
+                return self.say(tag, &answer);
+            }
+            Ok(Request::Abort { status, message }) => {
+                server.abort(self.rank, status, printable(message));
+                Status::SUCCESS
+            }
+            Ok(Request::Commit(buckets)) => self.commit(buckets, server),
+            Ok(Request::Fence { members, collect, timeout_s }) => match self.fence(&members, server) {
+                Ok(()) => {
+                    let deadline_ns = timeout_s.map(|seconds| deadline_ns(now_ns, seconds));
+                    self.fences.push_back(Fence { tag, collect, deadline_ns, is_given_up: false });
+                    if self.fences.len() == 1 {
+                        self.enter_next(dialect, server, now_ns);
+                    }
+                    return;
+                }
+                Err(status) => status,
+            },
+            Ok(Request::Get(get)) => match self.get(tag, &get, dialect, server, now_ns) {
+                Ok(()) => return,
+                Err(status) => status,
+            },
+            Ok(Request::Finalize) => {
+                self.phase = Phase::Finalized;
+                server.finalize(self.rank, now_ns);
+                Status::SUCCESS
+            }
+            Ok(Request::Handlers { is_answered: false }) => return,
+            Ok(Request::Handlers { is_answered: true }) => Status::SUCCESS,
+            Ok(Request::Other) => Status::NOT_SUPPORTED,
+        };
+        self.say_status(tag, dialect, status);
+    }
+
+    fn commit(&self, buckets: Buckets<'_>, server: &mut Server) -> Status {
+        server.commit(self.rank, buckets).err().unwrap_or(Status::SUCCESS)
+    }
+
+    // Fences.
+
+    /// Whether it is one of the whole job, which this rank may wait in.
+    fn fence(&self, members: &[Process<'_>], server: &Server) -> Result<(), Status> {
+        if self.fences.len() + self.gets.len() >= PMIX_WAITS_MAX {
+            return Err(Status::OUT_OF_RESOURCE);
+        }
+        let space = server.space_name().as_bytes();
+        if members.iter().any(|member| member.space != space) {
+            return Err(Status::NOT_FOUND);
+        }
+        let size = server.size();
+        let is_everybody = members.iter().any(|member| member.rank == rank::WILDCARD);
+        let mut ranks: Vec<u32> = members.iter().map(|member| member.rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        if is_everybody || ranks.len() == size as usize && ranks.last().is_some_and(|last| *last < size) {
+            Ok(())
+        } else if ranks.binary_search(&self.rank.0).is_err() {
+            Err(Status::BAD_PARAM)
+        } else {
+            Err(Status::NOT_SUPPORTED)
+        }
+    }
+
+    /// Enters the first of its fences; those that cannot be entered are answered.
+    fn enter_next(&mut self, dialect: Dialect, server: &mut Server, now_ns: u64) {
+        while let Some(fence) = self.fences.front().copied() {
+            let told = if fence.collect { server.publish(self.rank, dialect) } else { Ok(()) };
+            let entered =
+                told.and_then(|()| if server.enter(self.rank, now_ns) { Ok(()) } else { Err(Status::BAD_PARAM) });
+            let Err(status) = entered else { return };
+            self.fences.pop_front();
+            self.say_status(fence.tag, dialect, status);
+        }
+    }
+
+    /// Answers those who have waited long enough. The first one goes on waiting if other nodes count on it already.
+    fn give_up_fences(&mut self, dialect: Dialect, server: &mut Server, now_ns: u64) {
+        let mut late = Vec::new();
+        for fence in &mut self.fences {
+            if !fence.is_given_up && fence.deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns) {
+                fence.is_given_up = true;
+                late.push(fence.tag);
+            }
+        }
+        for tag in late {
+            self.say_status(tag, dialect, Status::TIMEOUT);
+        }
+        let was_first = self.fences.front().is_some_and(|fence| fence.is_given_up);
+        if was_first && server.withdraw(self.rank) {
+            self.fences.pop_front();
+            self.fences.retain(|fence| !fence.is_given_up);
+            self.enter_next(dialect, server, now_ns);
+        }
+    }
+
+    // What others have put.
+
+    fn get(
+        &mut self,
+        tag: u32,
+        get: &Get<'_>,
+        dialect: Dialect,
+        server: &mut Server,
+        now_ns: u64,
+    ) -> Result<(), Status> {
+        if get.of.space != server.space_name().as_bytes() || get.of.rank >= server.size() {
+            return Err(Status::NOT_FOUND);
+        }
+        if get.key.is_some_and(|key| key.len() > PMIX_KEY_BYTES_MAX) {
+            return Err(Status::BAD_PARAM);
+        }
+        let is_reserved = get.key.is_some_and(|key| key.starts_with(key::RESERVED));
+        let deadline_ns = get.timeout_s.map(|seconds| deadline_ns(now_ns, seconds));
+        let awaited = Awaited { tag, of: Rank(get.of.rank), key: get.key.map(Box::from), deadline_ns };
+        if self.answer_get(&awaited, dialect, server, now_ns) {
+            return Ok(());
+        }
+        if is_reserved && !facts(server).is_told(get.of.rank) {
+            let card = facts(server).of_rank(dialect, get.of.rank).ok_or(Status::NOT_FOUND)?;
+            self.say_card(tag, dialect, card.bytes());
+            return Ok(());
+        }
+        if is_reserved || get.immediate {
+            return Err(Status::NOT_FOUND);
+        }
+        if self.fences.len() + self.gets.len() >= PMIX_WAITS_MAX {
+            return Err(Status::OUT_OF_RESOURCE);
+        }
+        self.gets.push(awaited);
+        Ok(())
+    }
+
+    /// Whether there was an answer, and room for it.
+    fn answer_get(&mut self, awaited: &Awaited, dialect: Dialect, server: &Server, now_ns: u64) -> bool {
+        if !self.has_room() {
+            return false;
+        }
+        let process = Process { space: server.space_name().as_bytes(), rank: awaited.of.0 };
+        let mut card = Writer::new(dialect);
+        card.packed(1).process(process);
+        if server.append_card(awaited.of, awaited.key.as_deref(), dialect, &mut card) {
+            self.say_card(awaited.tag, dialect, card.bytes());
+        } else if server.has_left(awaited.of) {
+            self.say_status(awaited.tag, dialect, Status::NOT_FOUND);
+        } else if awaited.deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns) {
+            self.say_status(awaited.tag, dialect, Status::TIMEOUT);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn say_card(&mut self, tag: u32, dialect: Dialect, card: &[u8]) {
+        let mut answer = Writer::new(dialect);
+        answer.status(Status::SUCCESS).packed(1).object(card);
+        self.say(tag, &answer);
+    }
+}
+
+fn facts(server: &Server) -> Facts<'_> {
+    Facts { space: server.space_name(), placement: server.placement(), mapping: server.mapping(), here: server.here() }
+}
+
+fn deadline_ns(now_ns: u64, seconds: u32) -> u64 {
+    now_ns.saturating_add(u64::from(seconds) * SECOND_NS)
+}
+
+/// A text for people, without what would disturb a terminal.
+fn printable(bytes: &[u8]) -> String {
+    let cut = bytes.get(..PMI_MESSAGE_BYTES_MAX).unwrap_or(bytes);
+    let text = cut.utf8_chunks().flat_map(|chunk| chunk.valid().chars());
+    text.map(|character| if character.is_control() { ' ' } else { character }).collect()
+}

@@ -1,0 +1,64 @@
+//! Names of what clients ask for and of what they direct calls with, as `pmix_common.h` has them.
+
+/// All that begins like this is what servers say, and not what ranks put.
+pub const RESERVED: &[u8] = b"pmix";
+
+/// A fence brings what its members have put.
+pub const COLLECT_DATA: &[u8] = b"pmix.collect";
+/// How long to wait at most, s.
+pub const TIMEOUT: &[u8] = b"pmix.timeout";
+/// Not to wait at all.
+pub const IMMEDIATE: &[u8] = b"pmix.immediate";
+
+/// Ranks of the job.
+pub const JOB_SIZE: &str = "pmix.job.size";
+/// The same, where a job can have no more.
+pub const MAX_PROCS: &str = "pmix.max.size";
+/// The same: a job has its nodes for itself.
+pub const UNIV_SIZE: &str = "pmix.univ.size";
+/// The job's name.
+pub const JOBID: &str = "pmix.jobid";
+/// Programs of the job.
+pub const JOB_NUM_APPS: &str = "pmix.job.napps";
+/// Ranks of the program.
+pub const APP_SIZE: &str = "pmix.app.size";
+/// The lowest of them.
+pub const APPLDR: &str = "pmix.aldr";
+/// Which program of the job.
+pub const APPNUM: &str = "pmix.appnum";
+/// Nodes of the job.
+pub const NUM_NODES: &str = "pmix.num.nodes";
+/// Their names, with commas.
+pub const NODE_LIST: &str = "pmix.nlist";
+/// Which ranks are on which node, as PMI-1 says it.
+pub const ANL_MAP: &str = "pmix.anlmap";
+/// Where the job's ranks are in a universe of many.
+pub const NPROC_OFFSET: &str = "pmix.offset";
+/// What is known of a node.
+pub const NODE_INFO_ARRAY: &str = "pmix.node.arr";
+/// Its name.
+pub const HOSTNAME: &str = "pmix.hname";
+/// Its index.
+pub const NODEID: &str = "pmix.nodeid";
+/// Its ranks, with commas.
+pub const LOCAL_PEERS: &str = "pmix.lpeers";
+/// How many they are.
+pub const LOCAL_SIZE: &str = "pmix.local.size";
+/// The same, of all jobs.
+pub const NODE_SIZE: &str = "pmix.node.size";
+/// The lowest of them.
+pub const LOCALLDR: &str = "pmix.lldr";
+/// What is known of a rank.
+pub const PROC_BLOB: &str = "pmix.pblob";
+/// Its number.
+pub const RANK: &str = "pmix.rank";
+/// The same, among all of its program.
+pub const APP_RANK: &str = "pmix.apprank";
+/// The same, in a universe of many jobs.
+pub const GLOBAL_RANK: &str = "pmix.grank";
+/// Its number among those of its node.
+pub const LOCAL_RANK: &str = "pmix.lrank";
+/// The same, of all jobs.
+pub const NODE_RANK: &str = "pmix.nrank";
+/// How often it was started before.
+pub const REINCARNATION: &str = "pmix.reinc";

@@ -1,0 +1,47 @@
+//! PMIx between a node and its ranks: what clients of OpenPMIx 3 to 5 say over a TCP connection, and what they hear.
+//!
+//! There is no description of that but OpenPMIx's source; where a layout comes from is said with its file there. All of
+//! it is read here from bytes that a program may have made up.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `header` | messages out of bytes |
+//! | [`Greeting`] | who speaks, and how it writes |
+//! | [`Dialect`], [`Reader`], [`Writer`], [`Kind`] | numbers, texts, values |
+//! | [`Request`] | calls |
+//! | [`Status`], [`key`], [`rank`] | what has a number or a name |
+//! | [`information`] | what is known of a job from its start |
+//! | [`Cards`] | what ranks have put |
+//! | [`Client`] | the conversation with one rank |
+
+mod cards;
+mod client;
+mod dialect;
+mod handshake;
+mod header;
+pub mod information;
+pub mod key;
+mod kind;
+mod reader;
+mod request;
+mod status;
+mod writer;
+
+pub use self::cards::Cards;
+pub(crate) use self::cards::pieces;
+pub use self::client::Client;
+pub use self::dialect::Dialect;
+pub use self::handshake::Greeting;
+pub use self::kind::Kind;
+pub use self::reader::{Info, Process, Read, Reader};
+pub use self::request::{Buckets, Get, Pairs, Request, Scope};
+pub use self::status::Status;
+pub use self::writer::{Value, Writer};
+
+/// Numbers that are no rank's.
+pub mod rank {
+    /// Nobody in particular.
+    pub const UNDEFINED: u32 = u32::MAX;
+    /// All of a name space.
+    pub const WILDCARD: u32 = u32::MAX - 1;
+}

@@ -1,0 +1,239 @@
+//! What clients call for (`pmix_server.c`, `server_switchyard`).
+
+use alloc::vec::Vec;
+
+use super::key;
+use super::kind::Kind;
+use super::reader::{Info, Process, Read, Reader};
+use super::status::Status;
+use crate::limits::{PMIX_INFOS_MAX, PMIX_MEMBERS_MAX};
+
+/// A call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// What is known of the job.
+    Job,
+    /// The job is to end.
+    Abort {
+        /// With this status.
+        status: i32,
+        /// And these words.
+        message: &'a [u8],
+    },
+    /// What the rank has put.
+    Commit(Buckets<'a>),
+    /// It waits for others.
+    Fence {
+        /// For whom.
+        members: Vec<Process<'a>>,
+        /// What they have put is to be known to all of them.
+        collect: bool,
+        /// For how long at most, s.
+        timeout_s: Option<u32>,
+    },
+    /// What another rank has put.
+    Get(Get<'a>),
+    /// The rank is done.
+    Finalize,
+    /// Handlers of events are there, or not any more.
+    Handlers {
+        /// The client waits for an answer.
+        is_answered: bool,
+    },
+    /// Something that this server does not do.
+    Other,
+}
+
+/// See [`Request::Get`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Get<'a> {
+    /// Whose.
+    pub of: Process<'a>,
+    /// Which key is missing. All that the rank has put is answered, if this is there.
+    pub key: Option<&'a [u8]>,
+    /// The answer is to be what is known now.
+    pub immediate: bool,
+    /// Else for how long to wait at most, s.
+    pub timeout_s: Option<u32>,
+}
+
+/// How far what a rank puts is to be known (`pmix_scope_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// On its node.
+    Local,
+    /// On others.
+    Remote,
+    /// On all.
+    Global,
+}
+
+/// What is committed, by scope.
+#[derive(Clone, Copy, Debug)]
+pub struct Buckets<'a>(Reader<'a>);
+
+impl PartialEq for Buckets<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.rest() == other.0.rest()
+    }
+}
+
+impl Eq for Buckets<'_> {}
+
+impl<'a> Buckets<'a> {
+    fn bucket(&mut self) -> Read<(Scope, Pairs<'a>)> {
+        let reader = &mut self.0;
+        reader.packed(1)?;
+        let scope = match reader.byte()? {
+            1 => Scope::Local,
+            2 => Scope::Remote,
+            3 => Scope::Global,
+            _ => return Err(Status::BAD_PARAM),
+        };
+        reader.packed(1)?;
+        // How it is written, which is as all the rest.
+        reader.byte()?;
+        Ok((scope, Pairs(Reader::new(reader.object()?, reader.dialect()))))
+    }
+}
+
+impl<'a> Iterator for Buckets<'a> {
+    /// A scope and its pairs. Behind an error there is no next one.
+    type Item = Read<(Scope, Pairs<'a>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        (!self.0.is_empty()).then(|| {
+            let bucket = self.bucket();
+            if bucket.is_err() {
+                self.0 = Reader::new(&[], self.0.dialect());
+            }
+            bucket
+        })
+    }
+}
+
+/// Pairs of keys and values, each packed by a call of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Pairs<'a>(Reader<'a>);
+
+impl<'a> Pairs<'a> {
+    /// Those of some bytes.
+    #[must_use]
+    pub const fn of(reader: Reader<'a>) -> Self {
+        Self(reader)
+    }
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    /// A key, and all bytes of the pair, without how many there are. Behind an error there is no next one.
+    type Item = Read<(&'a [u8], &'a [u8])>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let reader = &mut self.0;
+        (!reader.is_empty()).then(|| {
+            let pair = reader.packed(1).and_then(|()| reader.pair());
+            if pair.is_err() {
+                *reader = Reader::new(&[], reader.dialect());
+            }
+            pair
+        })
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Understands a call.
+    ///
+    /// # Errors
+    /// Why it is none: that is the answer.
+    pub fn parse(mut reader: Reader<'a>) -> Read<Self> {
+        reader.packed(1)?;
+        Ok(match reader.byte()? {
+            0 => Self::Job,
+            1 => {
+                reader.packed(1)?;
+                let status = reader.i32()?;
+                reader.packed(1)?;
+                Self::Abort { status, message: reader.text()? }
+            }
+            2 => Self::Commit(Buckets(reader)),
+            3 => Self::fence(reader)?,
+            4 => Self::Get(Get::parse(reader)?),
+            5 => Self::Finalize,
+            13 => Self::Handlers { is_answered: true },
+            14 => Self::Handlers { is_answered: false },
+            _ => Self::Other,
+        })
+    }
+
+    fn fence(mut reader: Reader<'a>) -> Read<Self> {
+        let members = list(&mut reader, PMIX_MEMBERS_MAX, Reader::process)?;
+        let (mut collect, mut timeout_s) = (false, None);
+        for info in list(&mut reader, PMIX_INFOS_MAX, Reader::info)? {
+            match info.key {
+                key::COLLECT_DATA => collect = info.is_true(reader),
+                key::TIMEOUT => timeout_s = info.seconds(reader),
+                _ => {}
+            }
+        }
+        if members.is_empty() { Err(Status::BAD_PARAM) } else { Ok(Self::Fence { members, collect, timeout_s }) }
+    }
+}
+
+impl<'a> Get<'a> {
+    fn parse(mut reader: Reader<'a>) -> Read<Self> {
+        reader.packed(1)?;
+        let space = reader.text()?;
+        reader.packed(1)?;
+        let of = Process { space, rank: reader.u32()? };
+        let mut get = Self { of, key: None, immediate: false, timeout_s: None };
+        for info in list(&mut reader, PMIX_INFOS_MAX, Reader::info)? {
+            match info.key {
+                key::IMMEDIATE => get.immediate = info.is_true(reader),
+                key::TIMEOUT => get.timeout_s = info.seconds(reader),
+                _ => {}
+            }
+        }
+        if !reader.is_empty() {
+            reader.packed(1)?;
+            get.key = Some(reader.text()?).filter(|key| !key.is_empty());
+        }
+        Ok(get)
+    }
+}
+
+/// How many there are, and as many of those.
+fn list<'a, T>(reader: &mut Reader<'a>, most: usize, each: impl Fn(&mut Reader<'a>) -> Read<T>) -> Read<Vec<T>> {
+    reader.packed(1)?;
+    let count = reader.size()?;
+    if count > most {
+        return Err(Status::OUT_OF_RESOURCE);
+    }
+    if count > 0 {
+        reader.packed(count)?;
+    }
+    (0..count).map(|_| each(reader)).collect()
+}
+
+impl Info<'_> {
+    /// Whether it says yes: the key alone does. `like` has the dialect.
+    fn is_true(&self, like: Reader<'_>) -> bool {
+        match self.kind {
+            Kind::UNDEFINED => true,
+            Kind::BOOL => Reader::new(self.value, like.dialect()).byte().is_ok_and(|byte| byte != 0),
+            _ => false,
+        }
+    }
+
+    /// A time in seconds; none if it is 0 or no number.
+    fn seconds(&self, like: Reader<'_>) -> Option<u32> {
+        let mut reader = Reader::new(self.value, like.dialect());
+        let seconds = match self.kind {
+            Kind::INT | Kind::UINT => reader.int().ok().and_then(|seconds| seconds.try_into().ok()),
+            Kind::INT32 => reader.i32().ok().and_then(|seconds| seconds.try_into().ok()),
+            Kind::UINT32 => reader.u32().ok(),
+            Kind::SIZE => reader.size().ok().and_then(|seconds| seconds.try_into().ok()),
+            _ => None,
+        };
+        seconds.filter(|seconds| *seconds > 0)
+    }
+}

@@ -1,0 +1,130 @@
+//! Fences of a whole job.
+
+use coppice_protocol::limits::PMIX_WAITS_MAX;
+use coppice_protocol::pmix::{Dialect, Status, Value};
+
+use crate::nodes::{Nodes, SECOND_NS};
+
+const COLLECT: &[(&str, Value<'_>)] = &[("pmix.collect", Value::Truth(true))];
+
+#[test]
+fn nobody_leaves_before_all_have_come() {
+    for counts in [&[3][..], &[1, 1, 1], &[2, 1]] {
+        let mut nodes = Nodes::new(counts, Dialect::Short);
+        let fence = nodes.fence(&[]);
+        for round in 0..3 {
+            let mut tags = Vec::new();
+            for rank in 0..3 {
+                nodes.settle();
+                assert_eq!(nodes.hear(rank), [], "{counts:?} {round}");
+                tags.push(nodes.call(rank, &fence));
+            }
+            nodes.settle();
+            for (rank, tag) in (0..).zip(tags) {
+                let heard = nodes.hear(rank);
+                assert_eq!(heard.len(), 1);
+                assert_eq!((heard[0].0, nodes.status(&heard[0].1)), (tag, Status::SUCCESS));
+            }
+        }
+    }
+}
+
+#[test]
+fn all_ranks_by_name_are_the_whole_job_and_fewer_are_not() {
+    let mut nodes = Nodes::new(&[2], Dialect::Short);
+    let (all, one, other) = (nodes.fence_of(&[1, 0, 0], &[]), nodes.fence_of(&[0], &[]), nodes.fence_of(&[1], &[]));
+    let nobody = nodes.fence_of(&[0, 7], &[]);
+    assert_eq!(nodes.ask_status(0, &one), Status::NOT_SUPPORTED);
+    assert_eq!(nodes.ask_status(0, &nobody), Status::NOT_SUPPORTED);
+    assert_eq!(nodes.ask_status(0, &other), Status::BAD_PARAM);
+    nodes.call(0, &all);
+    nodes.call(1, &all);
+    assert_eq!((nodes.hear(0).len(), nodes.hear(1).len()), (1, 1));
+}
+
+#[test]
+fn fences_follow_each_other_back_to_back() {
+    let mut nodes = Nodes::new(&[1, 1], Dialect::Short);
+    let fence = nodes.fence(COLLECT);
+    let tags: Vec<_> = (0..5).map(|_| nodes.call(0, &fence)).collect();
+    nodes.settle();
+    assert_eq!(nodes.hear(0), []);
+    for tag in tags {
+        nodes.call(1, &fence);
+        nodes.settle();
+        assert_eq!(nodes.hear(1).len(), 1);
+        let heard = nodes.hear(0);
+        assert_eq!(heard.iter().map(|(tag, _)| *tag).collect::<Vec<_>>(), [tag]);
+        nodes.settle();
+    }
+    assert!(nodes.events.is_empty());
+}
+
+#[test]
+fn a_fence_is_given_up_when_its_time_is_up() {
+    let mut nodes = Nodes::new(&[2, 1], Dialect::Wide);
+    let (hasty, patient) = (nodes.fence(&[("pmix.timeout", Value::Number(3))]), nodes.fence(&[]));
+    let tag = nodes.call(0, &hasty);
+    nodes.pass(3 * SECOND_NS - 1);
+    assert_eq!(nodes.hear(0), []);
+    nodes.pass(1);
+    let heard = nodes.hear(0);
+    assert_eq!((heard[0].0, nodes.status(&heard[0].1)), (tag, Status::TIMEOUT));
+    // It was as if it had never been.
+    for rank in 0..3 {
+        nodes.call(rank, &patient);
+    }
+    nodes.settle();
+    for rank in 0..3 {
+        let heard = nodes.hear(rank);
+        assert_eq!((heard.len(), nodes.status(&heard[0].1)), (1, Status::SUCCESS));
+    }
+}
+
+#[test]
+fn one_that_others_count_on_is_over_when_it_is_over() {
+    let mut nodes = Nodes::new(&[1, 1], Dialect::Short);
+    let (hasty, patient) = (nodes.fence(&[("pmix.timeout", Value::Number(1))]), nodes.fence(&[]));
+    nodes.call(0, &hasty);
+    nodes.settle();
+    nodes.pass(SECOND_NS);
+    assert_eq!(nodes.hear(0).len(), 1);
+    // The next one of the rank comes behind it.
+    let tag = nodes.call(0, &patient);
+    nodes.call(1, &patient);
+    nodes.settle();
+    assert_eq!((nodes.hear(0), nodes.hear(1).len()), (Vec::new(), 1));
+    nodes.settle();
+    nodes.call(1, &patient);
+    nodes.settle();
+    assert_eq!(nodes.hear(0)[0].0, tag);
+}
+
+#[test]
+fn a_rank_waits_for_no_more_than_it_may() {
+    let mut nodes = Nodes::new(&[2], Dialect::Short);
+    let (fence, get) = (nodes.fence(&[]), nodes.get(1, Some("later"), &[]));
+    for each in 0..PMIX_WAITS_MAX {
+        nodes.call(0, if each % 2 == 0 { &fence } else { &get });
+    }
+    assert_eq!(nodes.ask_status(0, &fence), Status::OUT_OF_RESOURCE);
+    assert_eq!(nodes.ask_status(0, &get), Status::OUT_OF_RESOURCE);
+}
+
+#[test]
+fn a_fence_goes_on_from_what_was_written_down() {
+    let mut nodes = Nodes::new(&[2], Dialect::Short);
+    let fence = nodes.fence(COLLECT);
+    let tag = nodes.call(0, &fence);
+    let client = postcard::to_allocvec(&nodes.clients[&0].1).expect("plain data");
+    let server = postcard::to_allocvec(&nodes.servers[0].record()).expect("plain data");
+    let mut again = Nodes::silent(&[2], Dialect::Short);
+    again.servers[0].restore(postcard::from_bytes(&server).expect("as written"), 0).expect("fits");
+    for rank in [0, 1] {
+        let written =
+            if rank == 0 { client.clone() } else { postcard::to_allocvec(&nodes.clients[&1].1).expect("data") };
+        again.clients.get_mut(&rank).expect("a rank").1 = postcard::from_bytes(&written).expect("as written");
+    }
+    again.call(1, &fence);
+    assert_eq!(again.hear(0).first().map(|(tag, _)| *tag), Some(tag));
+}

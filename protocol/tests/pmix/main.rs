@@ -1,0 +1,8 @@
+//! PMIx: what clients of OpenPMIx say, and what they hear.
+
+mod fences;
+mod gets;
+mod greetings;
+mod hostile;
+mod nodes;
+mod values;
