@@ -33,6 +33,7 @@ pub use self::table::ProcessTable;
 use crate::abi::signal::SignalInfo;
 use crate::abi::signal_set::SIGKILL;
 use crate::clock;
+use crate::errno::Errno;
 use crate::executor::{self, Either};
 use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptor, Descriptors, Input, Object, OpenFile, Turns, flags};
@@ -65,7 +66,8 @@ pub(crate) fn launch(
     let ordered_ns = clock::monotonic_ns();
     let (frames, retention) = (node.frames, Arc::clone(&node.retention));
     let nodes_quota = Arc::clone(&node.quota);
-    let node = NodeFacts { quota: Arc::new(node.quota.share(load::on_the_node(&order))), ..node };
+    let quota = Arc::new(node.quota.share(load::on_the_node(&order)));
+    let node = NodeFacts { quota, servers: seat.servers(), ..node };
     async move {
         let mut order = order;
         order.environment = seat.environment(&order.environment);
@@ -165,7 +167,7 @@ impl Life {
         let Prepared { image, directory } =
             load::prepare(order, &client, &job, &node).await.map_err(End::not_started)?;
         let (space, stack) = load::load(order, &image, &job, &node).map_err(End::not_started)?;
-        let files = descriptors(&client, &self.seat, &node.quota);
+        let files = descriptors(&client, &self.seat, &node.quota).map_err(no_memory)?;
         let process = Arc::new(Process {
             threads: Arc::new(identity.threads(&order.world, thread::LIFE_BYTES)),
             signals: Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
@@ -372,12 +374,15 @@ fn killed(process: &Process, signal: u8) -> End {
 }
 
 /// What the first thread finds open: the standard streams and PMI.
-fn descriptors(client: &Client, seat: &Seat, quota: &Arc<Quota>) -> Descriptors {
+///
+/// # Errors
+/// `ENOMEM`.
+fn descriptors(client: &Client, seat: &Seat, quota: &Arc<Quota>) -> Result<Descriptors, Errno> {
     let mut files = Descriptors::standard(Input::new(client.clone(), quota), quota);
-    let file = Arc::new(OpenFile::object(Object::Service(Box::new(seat.endpoint())), flags::O_RDWR));
+    let file = Arc::new(OpenFile::object(Object::Service(Box::new(seat.endpoint()?)), flags::O_RDWR));
     // There is room for it.
     let _ = files.replace(PMI_DESCRIPTOR, Descriptor { file, close_on_exec: false });
-    files
+    Ok(files)
 }
 
 /// Cuts the page table of a process that has ended back to the program's own pages, and leaves it to the node.

@@ -23,6 +23,7 @@ mod job;
 mod peers;
 mod port;
 mod seat;
+mod speech;
 #[cfg(test)]
 mod tests;
 mod way;

@@ -12,6 +12,7 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::session::Identity;
 
 use crate::executor::{self, TooManyTasks};
+use crate::files::NoServers;
 use crate::launch::{self, ProcessTable};
 use crate::limits::SOCKETS_EIGHTHS;
 use crate::memory::Retention;
@@ -101,7 +102,15 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
         executor::spawn(Arc::clone(region).hear())?;
         executor::spawn(Arc::clone(region).prepare())?;
     }
-    let facts = NodeFacts { frames, retention: Arc::clone(&retention), quota, network, staging, region };
+    let facts = NodeFacts {
+        frames,
+        retention: Arc::clone(&retention),
+        quota,
+        network,
+        staging,
+        region,
+        servers: Arc::new(NoServers),
+    };
     let pmi = Pmi::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota));
     executor::spawn(pmi.clone().listen())?;
     executor::spawn(pmi.clone().serve(Arc::new(stack.clone())))?;

@@ -208,6 +208,8 @@ impl Job {
             ("COPPICE_JOB", spec.job.to_string()),
             ("COPPICE_RANK", rank.to_string()),
             ("COPPICE_SIZE", spec.size.to_string()),
+            // Libraries ask who has none what the password file says, which need not be there.
+            ("HOME", String::from("/")),
         ];
         let mut environment = spec.environment.clone();
         for (name, value) in own {

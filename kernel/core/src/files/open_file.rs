@@ -343,6 +343,7 @@ impl OpenFile {
             Object::Pair(end) => end.ready(),
             Object::Poller(poller) => poller.ready(),
             Object::Service(service) => service.ready(),
+            Object::Socket(socket) => socket.ready(),
             Object::Timer(timer) => timer.ready(),
             Object::Asks(asks, _) => asks.ready(),
             Object::Signals(signals) => signals.ready(),

@@ -77,7 +77,8 @@ pub(super) enum ObjectRecord {
     Shared,
     /// [`Outside::Service`], the next one.
     Service,
-    /// [`Outside::Transport`], the next one, and what was asked of it.
+    /// [`Outside::Transport`], the next one, and what was asked of it; then [`Outside::Service`] if it is connected
+    /// with the kernel.
     Socket(SocketRecord),
     /// A standard stream, by its number.
     Standard(u8),
@@ -240,7 +241,11 @@ impl Catalogue {
                 Object::Shipped(shipped) => outside.push(Outside::Shipped(shipped, flags)),
                 Object::Shared(shared) => outside.push(Outside::Shared(shared)),
                 Object::Service(service) => outside.push(Outside::Service(service)),
-                Object::Socket(socket) => outside.push(Outside::Transport(socket.into_transport())),
+                Object::Socket(socket) => {
+                    let (transport, service) = socket.into_parts();
+                    outside.push(Outside::Transport(transport));
+                    outside.extend(service.map(Outside::Service));
+                }
                 _ => {}
             }
         }

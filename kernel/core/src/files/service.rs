@@ -1,5 +1,6 @@
 //! What the kernel itself is at the other end of: to the program a socket, like those that programs make.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::task::Waker;
 
@@ -21,6 +22,9 @@ pub(crate) trait Service: Stream + Send {
     /// Bytes that can be read.
     fn held(&self) -> usize;
 
+    /// The program reads nothing more, or says nothing more.
+    fn shut_down(&self, _reading: bool, _writing: bool) {}
+
     /// What is said and not heard yet, for whoever makes it again elsewhere.
     ///
     /// # Errors
@@ -29,4 +33,29 @@ pub(crate) trait Service: Stream + Send {
 
     /// What tells it from other sockets ([`super::serial`]).
     fn serial(&self) -> u64;
+}
+
+/// Where the kernel answers a process that connects to a port of its own node.
+pub(crate) trait Servers: Send + Sync {
+    /// Whether there is somebody at this port.
+    fn has(&self, port: u16) -> bool;
+
+    /// A connection with whoever is at this port.
+    ///
+    /// # Errors
+    /// `ENOMEM`; `ECONNREFUSED`: there is nobody, or the job is over.
+    fn connect(&self, port: u16) -> Result<Box<dyn Service>, Errno>;
+}
+
+/// Nobody is anywhere.
+pub(crate) struct NoServers;
+
+impl Servers for NoServers {
+    fn has(&self, _port: u16) -> bool {
+        false
+    }
+
+    fn connect(&self, _port: u16) -> Result<Box<dyn Service>, Errno> {
+        Err(Errno::ECONNREFUSED)
+    }
 }

@@ -1,9 +1,13 @@
 //! A socket of a program: a TCP or UDP socket of the node, and what the program asked of it.
 //!
+//! A stream may also be connected with the kernel itself ([`Socket::serve`]): then nothing of it goes through the
+//! network.
+//!
 //! Whether it is ready is a word that the network keeps up to date ([`Tcp::level`]), so that looking costs one load,
 //! however many are looked at. When it may have become more, the network wakes all who watch.
 
 pub(crate) mod record;
+mod transfer;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -11,9 +15,12 @@ use core::net::Ipv4Addr;
 use core::task::Waker;
 
 use coppice_endpoint::SocketError;
+use spin::Once;
 
+use self::transfer::{put_bytes, put_datagram, take_bytes, take_datagram};
 use super::readiness::{Level, Ready, Watchers};
 use super::serial;
+use super::service::{Servers, Service};
 use super::socket_options::{Flags, Options};
 use super::stream::{Shape, Sink, Source, Stream, Taken};
 use crate::errno::Errno;
@@ -46,10 +53,18 @@ pub(crate) struct Socket {
     /// What can be done with it.
     pub(crate) level: Level,
     watchers: Arc<Watchers>,
+    /// Whom in the kernel it is connected with.
+    served: Once<Served>,
     options: Mutex<Options>,
     /// Tells it from others.
     pub(crate) serial: u64,
     _charge: Charge,
+}
+
+/// What the kernel is at the other end of, and by which name the program has called it.
+struct Served {
+    service: Box<dyn Service>,
+    peer: Name,
 }
 
 /// What a system call says of a failure in the network.
@@ -108,6 +123,7 @@ impl Socket {
             level: level.into(),
             transport,
             watchers,
+            served: Once::new(),
             options: Mutex::new(LockLevel::Fact, options),
             serial: serial(),
             _charge: charge,
@@ -133,7 +149,24 @@ impl Socket {
 
     /// See [`super::OpenFile::watch`].
     pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
-        self.watchers.watch(waker)
+        self.service().map_or_else(|| self.watchers.watch(waker), |service| service.watch(waker))
+    }
+
+    /// Whom in the kernel it is connected with.
+    pub(crate) fn service(&self) -> Option<&dyn Service> {
+        self.served.get().map(|served| &*served.service)
+    }
+
+    /// See [`super::OpenFile::ready`]: what [`Self::level`] does not say.
+    pub(crate) fn ready(&self) -> Ready {
+        self.service().map_or_else(Ready::empty, Service::ready)
+    }
+
+    /// It is connected with the kernel from now on, which `peer` is the name of, unless it is connected already.
+    fn serve(&self, service: Box<dyn Service>, peer: Name) {
+        self.served.call_once(|| Served { service, peer });
+        self.level.set(0, Level::LOOK_CLOSER);
+        self.watchers.notify();
     }
 
     /// How often those who watch it were, or would have been, told of something.
@@ -181,8 +214,29 @@ impl Socket {
     /// Connects to a peer, or says how far an earlier call has come.
     ///
     /// # Errors
-    /// As [`Tcp::connect`]; `ECONNREFUSED` also if it is not for programs.
-    pub(crate) fn connect(&self, network: &dyn Network, address: Ipv4Addr, port: u16) -> Result<(), Errno> {
+    /// As [`Tcp::connect`], and [`Servers::connect`]; `ECONNREFUSED` also if it is not for programs.
+    pub(crate) fn connect(
+        &self,
+        (network, servers): (&dyn Network, &dyn Servers),
+        (address, port): Name,
+    ) -> Result<(), Errno> {
+        if self.service().is_some() {
+            return Err(Errno::EISCONN);
+        }
+        let is_here = network.address() == Some(address) || address.is_loopback() || address.is_unspecified();
+        if let Transport::Tcp(tcp) = &self.transport
+            && is_here
+            && servers.has(port)
+        {
+            let own = network.address().unwrap_or(Ipv4Addr::LOCALHOST);
+            match tcp.bind(own, 0, false) {
+                // It has a name already.
+                Ok(()) | Err(SocketError::Invalid) => {}
+                Err(error) => return Err(errno(error)),
+            }
+            self.serve(servers.connect(port)?, (address, port));
+            return Ok(());
+        }
         let connected = match &self.transport {
             Transport::Tcp(tcp) if permitted::connect(network.address(), address, port) => tcp.connect(address, port),
             Transport::Tcp(_) => Err(SocketError::Refused),
@@ -207,6 +261,10 @@ impl Socket {
     /// # Errors
     /// `ENOTCONN`.
     pub(crate) fn shut_down(&self, reading: bool, writing: bool) -> Result<(), Errno> {
+        if let Some(service) = self.service() {
+            service.shut_down(reading, writing);
+            return Ok(());
+        }
         let shut = match &self.transport {
             Transport::Tcp(tcp) => tcp.shutdown(reading, writing),
             Transport::Udp(udp) => udp.shutdown(reading, writing),
@@ -227,6 +285,9 @@ impl Socket {
     /// # Errors
     /// `ENOTCONN`.
     pub(crate) fn peer(&self) -> Result<(Ipv4Addr, u16), Errno> {
+        if let Some(served) = self.served.get() {
+            return Ok(served.peer);
+        }
         let peer = match &self.transport {
             Transport::Tcp(tcp) => tcp.peer(),
             Transport::Udp(udp) => udp.peer(),
@@ -250,6 +311,9 @@ impl Socket {
 
     /// Bytes that can be read; of the next datagram, if it is for those.
     pub(crate) fn held(&self) -> usize {
+        if let Some(service) = self.service() {
+            return service.held();
+        }
         match &self.transport {
             Transport::Tcp(tcp) => tcp.received(),
             Transport::Udp(udp) => udp.first_bytes(),
@@ -274,6 +338,7 @@ impl Socket {
         const PEER_CLOSED: u8 = 8;
         const LISTENING: u8 = 10;
         match Ready::from_bits_truncate(self.level.bits()) {
+            _ if self.service().is_some() => ESTABLISHED,
             _ if self.is_listening() => LISTENING,
             ready if ready.contains(Ready::HANG_UP) => CLOSED,
             _ if self.peer().is_err() => CONNECTING,
@@ -342,7 +407,7 @@ impl<'a> Addressed<'a> {
 impl Stream for Addressed<'_> {
     fn take(&self, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
         match &self.socket.transport {
-            Transport::Tcp(tcp) => take_bytes(&**tcp, limit, peek, sink),
+            Transport::Tcp(_) => self.socket.take(limit, peek, sink),
             Transport::Udp(udp) => {
                 let (taken, from) = take_datagram(&**udp, limit, peek, sink)?;
                 *self.from.lock() = from;
@@ -353,7 +418,7 @@ impl Stream for Addressed<'_> {
 
     fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
         match &self.socket.transport {
-            Transport::Tcp(tcp) => put_bytes(&**tcp, length, source),
+            Transport::Tcp(_) => self.socket.put(length, source),
             Transport::Udp(udp) => put_datagram(&**udp, length, self.to, source),
         }
     }
@@ -365,6 +430,9 @@ impl Stream for Addressed<'_> {
 
 impl Stream for Socket {
     fn take(&self, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
+        if let Some(service) = self.service() {
+            return service.take(limit, peek, sink);
+        }
         match &self.transport {
             Transport::Tcp(tcp) => take_bytes(&**tcp, limit, peek, sink),
             Transport::Udp(udp) => take_datagram(&**udp, limit, peek, sink).map(|(taken, _)| taken),
@@ -372,6 +440,9 @@ impl Stream for Socket {
     }
 
     fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
+        if let Some(service) = self.service() {
+            return service.put(length, source);
+        }
         match &self.transport {
             Transport::Tcp(tcp) => put_bytes(&**tcp, length, source),
             Transport::Udp(udp) => put_datagram(&**udp, length, None, source),
@@ -384,60 +455,4 @@ impl Stream for Socket {
             Transport::Udp(_) => Shape::Messages,
         }
     }
-}
-
-fn take_bytes(tcp: &dyn Tcp, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
-    if peek {
-        let mut bytes = super::buffer(limit.min(tcp.received()).max(1))?;
-        let length = tcp.peek(&mut bytes).map_err(errno)?;
-        let copied = if length > 0 { sink(&bytes[..length]) } else { 0 };
-        return Ok(Taken { copied, length });
-    }
-    let mut left = limit;
-    let taken = tcp.receive(&mut |bytes| {
-        let taken = sink(&bytes[..bytes.len().min(left)]);
-        left -= taken;
-        taken
-    });
-    taken.map(|copied| Taken { copied, length: copied }).map_err(errno)
-}
-
-fn put_bytes(tcp: &dyn Tcp, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
-    let mut left = length;
-    let put = tcp.send(&mut |slot| {
-        let count = slot.len().min(left);
-        let filled = source(&mut slot[..count]);
-        left -= filled;
-        filled
-    });
-    put.map_err(|error| match error {
-        // Why it is closed is told first.
-        SocketError::Closed => errno(tcp.take_error().unwrap_or(error)),
-        error => errno(error),
-    })
-}
-
-/// Takes the next datagram, and says who sent it.
-fn take_datagram(udp: &dyn Udp, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<(Taken, Option<Name>), Errno> {
-    let mut copied = 0;
-    let received = udp.receive(&mut |bytes| {
-        let wanted = &bytes[..bytes.len().min(limit)];
-        copied = if wanted.is_empty() { 0 } else { sink(wanted) };
-        !peek && copied == wanted.len()
-    });
-    match received {
-        Ok(received) => Ok((Taken { copied, length: received.length }, Some(received.source))),
-        // Nothing more will be received.
-        Err(SocketError::Closed) => Ok((Taken { copied: 0, length: 0 }, None)),
-        Err(error) => Err(errno(error)),
-    }
-}
-
-fn put_datagram(udp: &dyn Udp, length: usize, to: Option<Name>, source: &mut Source<'_>) -> Result<usize, Errno> {
-    let sent = udp.send(length, to, &mut |room| source(room) == length);
-    if matches!(sent, Err(SocketError::NoDestination | SocketError::Invalid)) && udp.local().1 == 0 {
-        // Whoever tries to send has a port from then on, as on Linux.
-        let _ = udp.bind(Ipv4Addr::UNSPECIFIED, 0, false);
-    }
-    Ok(if sent.map_err(errno)? { length } else { 0 })
 }

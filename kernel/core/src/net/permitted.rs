@@ -8,7 +8,7 @@
 use core::net::Ipv4Addr;
 use core::ops::RangeInclusive;
 
-use coppice_protocol::limits::{CONTROL_PORT, PMI_PEER_PORT, PMI_PORT};
+use coppice_protocol::limits::{CONTROL_PORT, PMI_PEER_PORT, PMI_PORT, PMIX_PORT};
 
 /// Ports on which the cluster's own stations listen.
 const CLUSTER_PORTS: RangeInclusive<u16> = CONTROL_PORT..=PMI_PEER_PORT;
@@ -23,7 +23,7 @@ pub fn connect(own: Option<Ipv4Addr>, address: Ipv4Addr, port: u16) -> bool {
 
 /// Whether a program may have `port` for itself.
 pub fn bind(port: u16) -> bool {
-    !CLUSTER_PORTS.contains(&port) && port != PMI_PORT
+    !CLUSTER_PORTS.contains(&port) && port != PMI_PORT && port != PMIX_PORT
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! The descriptor at which a rank speaks with PMI: what it writes is answered at once, in the call itself, but for
-//! barriers.
+//! Where a rank speaks with PMI or PMIx, be it at the descriptor that it inherits or at a socket that it has connected:
+//! what it writes is answered at once, in the call itself, but for what waits for others.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::task::Waker;
 
 use coppice_protocol::ids::Rank;
-use coppice_protocol::pmi::Conversation;
 
 use super::dialogue::Dialogue;
 use super::job::Job;
+use super::speech::Speech;
 use crate::errno::Errno;
 use crate::files::readiness::Ready;
 use crate::files::stream::{Sink, Source, Stream, Taken};
@@ -26,10 +26,13 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// For a rank of the job.
-    pub(super) fn new(job: Arc<Job>, rank: Rank) -> Self {
-        let dialogue = Dialogue::new(Arc::clone(&job), Conversation::on_descriptor(rank));
-        Self { job, rank, dialogue: Mutex::new(LockLevel::OpenFile, dialogue), serial: serial() }
+    /// For a rank of the job, which speaks so.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn new(job: Arc<Job>, rank: Rank, speech: Speech) -> Result<Self, Errno> {
+        let dialogue = Dialogue::new(Arc::clone(&job), speech)?;
+        Ok(Self { job, rank, dialogue: Mutex::new(LockLevel::OpenFile, dialogue), serial: serial() })
     }
 
     /// That of a rank that goes on from what was written down ([`Service::record`]).

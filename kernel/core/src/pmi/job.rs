@@ -25,7 +25,7 @@ use crate::executor::{self, WaitQueue, race};
 use crate::files::readiness::Watchers;
 use crate::limits::PMI_CHARGE_BYTES;
 use crate::net::Neighbours;
-use crate::quota::Charge;
+use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
 
 /// See this module.
@@ -174,9 +174,19 @@ impl Job {
         self.here
     }
 
+    /// The job's name among PMI's.
+    pub(super) fn space_name(&self) -> String {
+        self.state.lock().server.as_ref().map_or_else(String::new, |server| String::from(server.space_name()))
+    }
+
     /// Ranks in the job.
     pub(super) fn size(&self) -> u32 {
         self.placement.size()
+    }
+
+    /// Where the memory for what its ranks say is charged.
+    pub(super) fn quota(&self) -> Arc<Quota> {
+        Arc::clone(self.state.lock().charge.quota())
     }
 
     pub(super) fn neighbours(&self) -> &dyn Neighbours {

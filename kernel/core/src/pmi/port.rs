@@ -18,6 +18,7 @@ use super::Pmi;
 use super::dialogue::Dialogue;
 use super::job::Job;
 use super::peers::Ticket;
+use super::speech::Speech;
 use crate::executor::{self, race};
 use crate::files::readiness::until;
 use crate::limits::PMI_LOCAL_CALLERS_MAX;
@@ -80,7 +81,8 @@ impl Drop for Guest {
 
 /// Speaks with a rank until one of both has nothing more to say.
 async fn talk(job: &Arc<Job>, socket: &dyn Tcp) {
-    let mut dialogue = Dialogue::new(Arc::clone(job), Conversation::on_port());
+    let speech = Speech::Pmi(Conversation::on_port());
+    let Ok(mut dialogue) = Dialogue::new(Arc::clone(job), speech) else { return };
     poll_fn(|context| poll_talk(job, socket, &mut dialogue, context)).await;
 }
 

@@ -1,22 +1,51 @@
 //! A rank's place at PMI, from its launch to its end.
 
+use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::Rank;
-use coppice_protocol::limits::PMI_PORT;
+use coppice_protocol::limits::{PMI_PORT, PMIX_PORT};
+use coppice_protocol::pmi::Conversation;
+use coppice_protocol::pmix::Client;
 use coppice_protocol::text::ByteString;
 
 use super::job::Job;
+use super::speech::Speech;
 use super::{Endpoint, Pmi};
 use crate::errno::Errno;
 use crate::executor;
+use crate::files::{Servers, Service};
 use crate::limits::PMI_SETTLE_NS_MAX;
 
 /// The descriptor at which a rank finds PMI: high, so that the first file that a program opens is 3 as everywhere.
 pub(crate) const PMI_DESCRIPTOR: i32 = 255;
+
+/// The name space of the nodes' PMIx servers, whose ranks there are the job's nodes.
+const PMIX_SERVER: &str = "coppice";
+
+/// Where a rank's process connects with the node.
+struct Ports {
+    job: Arc<Job>,
+    rank: Rank,
+}
+
+impl Servers for Ports {
+    fn has(&self, port: u16) -> bool {
+        port == PMIX_PORT
+    }
+
+    fn connect(&self, port: u16) -> Result<Box<dyn Service>, Errno> {
+        if !self.has(port) || self.job.is_over() {
+            return Err(Errno::ECONNREFUSED);
+        }
+        let speech = Speech::Pmix(Client::new(self.rank));
+        Ok(Box::new(Endpoint::new(Arc::clone(&self.job), self.rank, speech)?))
+    }
+}
 
 /// See this module. Dropped before [`Self::leave`], the rank never ran.
 pub(crate) struct Seat {
@@ -32,8 +61,16 @@ impl Seat {
     }
 
     /// What the rank is to find at [`PMI_DESCRIPTOR`].
-    pub(crate) fn endpoint(&self) -> Endpoint {
-        Endpoint::new(Arc::clone(&self.job), self.rank)
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn endpoint(&self) -> Result<Endpoint, Errno> {
+        Endpoint::new(Arc::clone(&self.job), self.rank, Speech::Pmi(Conversation::on_descriptor(self.rank)))
+    }
+
+    /// Where the rank's process reaches PMIx.
+    pub(crate) fn servers(&self) -> Arc<dyn Servers> {
+        Arc::new(Ports { job: Arc::clone(&self.job), rank: self.rank })
     }
 
     /// The same, for a rank that is made from a checkpoint, of which this was written down.
@@ -64,12 +101,23 @@ impl Seat {
     /// MPICH is to use are the user's if he has set them.
     pub(crate) fn environment(&self, wanted: &[ByteString]) -> Vec<ByteString> {
         let (address, rank, size) = (self.job.here().address(), self.rank, self.job.size());
+        let pmix_uri = format!("{PMIX_SERVER}.{};tcp4://127.0.0.1:{PMIX_PORT}", self.job.here().0);
         let ours = [
             ("PMI_FD", format!("{PMI_DESCRIPTOR}")),
             ("PMI_RANK", format!("{rank}")),
             ("PMI_SIZE", format!("{size}")),
             ("PMI_PORT", format!("{address}:{PMI_PORT}")),
             ("PMI_ID", format!("{rank}")),
+            ("PMIX_NAMESPACE", self.job.space_name()),
+            ("PMIX_RANK", format!("{rank}")),
+            ("PMIX_SERVER_URI41", pmix_uri.clone()),
+            ("PMIX_SERVER_URI4", pmix_uri.clone()),
+            ("PMIX_SERVER_URI3", pmix_uri.clone()),
+            ("PMIX_SERVER_URI21", pmix_uri),
+            ("PMIX_SECURITY_MODE", String::from("native,none")),
+            ("PMIX_BFROP_BUFFER_TYPE", String::from("PMIX_BFROP_BUFFER_NON_DESC")),
+            ("PMIX_GDS_MODULE", String::from("hash")),
+            ("PMIX_HOSTNAME", format!("node{}", self.job.here().0)),
         ];
         let defaults = ["MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"];
         let sets = |variable: &[u8], name: &str| variable.split(|byte| *byte == b'=').next() == Some(name.as_bytes());

@@ -92,7 +92,7 @@ impl Cluster {
             Trouble::Dies(dying) => panic!("{dying:?}"),
         });
         let seat = node.pmi.join(&self.launch_order(rank, size, per_node), told).expect("a place");
-        Player { rank, size, endpoint: Some(seat.endpoint()), seat }
+        Player { rank, size, endpoint: Some(seat.endpoint().expect("memory")), seat }
     }
 
     fn start_all(&self, ranks: Range<u32>, per_node: u32) -> Vec<Player> {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::files::locks::Locks;
-use crate::files::{Closer, Descriptors, Turns, absolute, components, tidy};
+use crate::files::{Closer, Descriptors, Servers, Turns, absolute, components, tidy};
 use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, THREAD_IDS};
 use crate::memory::{AddressSpace, Retention};
 use crate::net::Network;
@@ -49,6 +49,8 @@ pub struct NodeFacts {
     pub staging: Staging,
     /// Its region, if it has one.
     pub region: Option<Arc<Region>>,
+    /// Where the kernel answers the process itself.
+    pub(crate) servers: Arc<dyn Servers>,
 }
 
 impl NodeFacts {

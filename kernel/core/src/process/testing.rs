@@ -40,10 +40,13 @@ use crate::thread::{LIFE_BYTES, Over, Thread};
 
 mod beside;
 mod frozen;
+mod served;
 mod world;
 
+pub(crate) use self::served::{ECHO_BYTES_MAX, ECHO_PORT};
 pub(crate) use self::world::World;
 
+use self::served::Echoes;
 use self::world::{play, small_program};
 
 /// Where the process has memory it may read and write, [`MEMORY_BYTES`] of it. Its stack grows down from the end.
@@ -62,7 +65,8 @@ fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFact
     let retention = Arc::<Retention>::default();
     let quota = Arc::new(Quota::new(Store::new(frames, retention.clone())));
     let staging = Staging::new(Arc::new(Nowhere), Arc::clone(&quota), &retention);
-    NodeFacts { frames, retention, quota, network, staging, region: None }
+    let servers = Arc::new(Echoes(Arc::clone(&quota)));
+    NodeFacts { frames, retention, quota, network, staging, region: None, servers }
 }
 
 /// A process and its I/O node.

@@ -221,6 +221,7 @@ fn node_of(wires: &Arc<Wires>, number: u32, staging: &Staged, frames: &'static F
         network: Arc::new(Net::new().dial.stack.clone()),
         staging: staging_of,
         region: None,
+        servers: Arc::new(crate::files::NoServers),
     };
     let (rank, size, staging) = (Rank(number), NODES, Some(staging.clone()));
     let order = Launch { job: JOB, rank, size, world: world(), staging, ..order(NODES) };

@@ -145,7 +145,8 @@ pub(super) async fn connect(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let Some((address, port)) = read_name(caller, a.get(1), a.int(2)).await? else {
         return Ok(socket.disconnect().map(|()| 0)?);
     };
-    let attempt = || socket.connect(&*caller.process.node.network, address, port);
+    let node = &caller.process.node;
+    let attempt = || socket.connect((&*node.network, &*node.servers), (address, port));
     let deadline_ns = deadline_ns(caller, &file, |options| options.send_timeout_ns);
     match attempt() {
         Err(Errno::EINPROGRESS | Errno::EALREADY) if deadline_ns > 0 => {

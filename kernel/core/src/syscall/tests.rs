@@ -15,6 +15,7 @@ mod polling;
 mod process;
 mod reading;
 mod refusals;
+mod served;
 mod shared;
 mod sockets;
 mod streams;

@@ -152,7 +152,14 @@ impl ObjectRecord {
                 _ => return Err(BadFiles.into()),
             },
             Self::Socket(record) => match outside.next() {
-                Some(Outside::Transport(transport)) => Object::Socket(Socket::again(record, transport, making.quota)?),
+                Some(Outside::Transport(transport)) => {
+                    let service = match record.is_served().then(|| outside.next()) {
+                        None => None,
+                        Some(Some(Outside::Service(service))) => Some(service),
+                        Some(_) => return Err(BadFiles.into()),
+                    };
+                    Object::Socket(Socket::again(record, (transport, service), making.quota)?)
+                }
                 _ => return Err(BadFiles.into()),
             },
             Self::Standard(0) => Object::Standard(Standard::Input(Arc::clone(making.input))),

@@ -1,12 +1,15 @@
 //! A socket as data, but for what carries its bytes.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::net::Ipv4Addr;
 
 use coppice_endpoint::record::{NotMade, NotQuiet, TcpRecord, UdpRecord};
 use serde::{Deserialize, Serialize};
 
 use super::{Socket, Transport};
 use crate::errno::Errno;
+use crate::files::service::Service;
 use crate::files::socket_options::Options;
 use crate::limits::SOCKET_BYTES;
 use crate::net::Network;
@@ -17,12 +20,22 @@ use crate::quota::Quota;
 pub(crate) struct SocketRecord {
     serial: u64,
     options: Options,
+    /// It is connected with the kernel, by this name: [`crate::files::record::Outside::Service`] comes next.
+    served: Option<(Ipv4Addr, u16)>,
+}
+
+impl SocketRecord {
+    /// Whether it is connected with the kernel.
+    pub(in crate::files) const fn is_served(&self) -> bool {
+        self.served.is_some()
+    }
 }
 
 impl Socket {
     /// Writes it down.
     pub(crate) fn record(&self) -> SocketRecord {
-        SocketRecord { serial: self.serial, options: self.options() }
+        let served = self.served.get().map(|served| served.peer);
+        SocketRecord { serial: self.serial, options: self.options(), served }
     }
 
     /// See [`Transport::record_bytes`].
@@ -30,9 +43,9 @@ impl Socket {
         self.transport.record_bytes()
     }
 
-    /// What carries its bytes.
-    pub(in crate::files) fn into_transport(self) -> Transport {
-        self.transport
+    /// What carries its bytes, and whom in the kernel it is connected with.
+    pub(in crate::files) fn into_parts(self) -> (Transport, Option<Box<dyn Service>>) {
+        (self.transport, self.served.try_into_inner().map(|served| served.service))
     }
 
     /// Makes it again.
@@ -41,11 +54,15 @@ impl Socket {
     /// `ENOMEM`.
     pub(in crate::files) fn again(
         record: SocketRecord,
-        transport: Transport,
+        (transport, service): (Transport, Option<Box<dyn Service>>),
         quota: &Arc<Quota>,
     ) -> Result<Self, Errno> {
         let charge = quota.charge(SOCKET_BYTES)?;
-        Ok(Self { serial: record.serial, ..Self::with(transport, record.options, charge) })
+        let socket = Self { serial: record.serial, ..Self::with(transport, record.options, charge) };
+        if let (Some(service), Some(peer)) = (service, record.served) {
+            socket.serve(service, peer);
+        }
+        Ok(socket)
     }
 }
 

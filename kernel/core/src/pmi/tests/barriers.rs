@@ -214,6 +214,16 @@ fn a_rank_is_told_how_to_find_pmi() {
         b"PMI_SIZE=4",
         b"PMI_PORT=10.128.0.2:7004",
         b"PMI_ID=3",
+        b"PMIX_NAMESPACE=k7",
+        b"PMIX_RANK=3",
+        b"PMIX_SERVER_URI41=coppice.1;tcp4://127.0.0.1:7006",
+        b"PMIX_SERVER_URI4=coppice.1;tcp4://127.0.0.1:7006",
+        b"PMIX_SERVER_URI3=coppice.1;tcp4://127.0.0.1:7006",
+        b"PMIX_SERVER_URI21=coppice.1;tcp4://127.0.0.1:7006",
+        b"PMIX_SECURITY_MODE=native,none",
+        b"PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
+        b"PMIX_GDS_MODULE=hash",
+        b"PMIX_HOSTNAME=node1",
     ];
     assert_eq!(player.seat.environment(&wanted), expected.map(ByteString::from));
 }

@@ -199,7 +199,7 @@ fn a_node_without_memory_says_so() {
         }
     });
     let seat = pmi.join(&cluster.launch_order(0, 1, 1), report).expect("a place");
-    let player = Player { rank: 0, size: 1, endpoint: Some(seat.endpoint()), seat };
+    let player = Player { rank: 0, size: 1, endpoint: Some(seat.endpoint().expect("memory")), seat };
     // All but a little is taken by others.
     let taken = quota.taken();
     let rest = quota.charge(crate::limits::QUOTA_BYTES_DEFAULT - taken - crate::limits::PMI_CHARGE_BYTES);
@@ -226,7 +226,7 @@ fn who_has_no_place_is_refused() {
         let told = crate::agent::Failures::new(|_| ());
         cluster.nodes[node].pmi.join(&cluster.launch_order(rank, 2, 1), told).map(|seat| seat.environment(&[]).len())
     };
-    assert_eq!(join(0, 0), Ok(7));
+    assert_eq!(join(0, 0), Ok(17));
     assert_eq!(join(0, 1), Err("rank 1 has no place on node 0".to_string()));
     assert_eq!(join(2, 1), Err("node 2 has no part in the job".to_string()));
     let _first = cluster.start(0, 2, 1);
