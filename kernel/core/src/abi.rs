@@ -4,6 +4,7 @@
 //! The tests beside each structure compare every field's place with the host's own C library.
 
 pub(crate) mod futex;
+pub(crate) mod interface;
 pub(crate) mod io;
 pub(crate) mod signal;
 pub(crate) mod signal_set;

@@ -18,6 +18,7 @@ mod epoll;
 mod file_length;
 mod futex;
 mod identity;
+mod interfaces;
 mod io_control;
 mod limits;
 mod lock;

@@ -159,6 +159,12 @@ impl<D: Device> Stack<D> {
         self.with_net(|net| net.job_address())
     }
 
+    /// Largest IP packet in the network of the job that is here, bytes.
+    #[must_use]
+    pub fn job_mtu(&self) -> Option<usize> {
+        self.with_net(|net| net.sides.job.as_ref().map(|job| job.side.mtu))
+    }
+
     /// Whether this is the job that is here.
     #[must_use]
     pub fn is_in_job(&self, tag: NetworkTag) -> bool {

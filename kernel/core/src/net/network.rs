@@ -21,6 +21,9 @@ pub trait Network: Send + Sync {
     /// This node's address in the job that is here.
     fn address(&self) -> Option<Ipv4Addr>;
 
+    /// Largest IP packet in that job's network, bytes.
+    fn mtu(&self) -> Option<usize>;
+
     /// Whether that job has this tag.
     fn is_in_job(&self, tag: NetworkTag) -> bool;
 
@@ -148,6 +151,11 @@ impl<D: Card + Send + 'static> Network for Stack<D> {
     fn address(&self) -> Option<Ipv4Addr> {
         let _passing = passing(LockLevel::Network);
         self.job_address()
+    }
+
+    fn mtu(&self) -> Option<usize> {
+        let _passing = passing(LockLevel::Network);
+        self.job_mtu()
     }
 
     fn is_in_job(&self, tag: NetworkTag) -> bool {

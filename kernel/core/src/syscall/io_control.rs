@@ -2,7 +2,7 @@
 
 use coppice_protocol::ship::{Call, Reply};
 
-use super::Arguments;
+use super::{Arguments, interfaces};
 use crate::errno::Errno;
 use crate::files::{Object, OpenFile, Standard, flags};
 use crate::process::{Awaited, Caller, Immediate};
@@ -29,6 +29,9 @@ pub(super) fn ioctl(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
             let others = file.flags() & !flags::O_NONBLOCK;
             file.set_flags(if on { others | flags::O_NONBLOCK } else { others });
             Ok(0)
+        }
+        command if interfaces::is_asked(command) && matches!(file.object, Object::Socket(_)) => {
+            interfaces::answer(caller, command, a.get(2))
         }
         // As each of them says it on Linux.
         _ if matches!(file.object, Object::Poller(_)) => Err(Errno::EINVAL.into()),

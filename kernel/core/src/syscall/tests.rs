@@ -7,6 +7,7 @@ mod edges;
 mod frozen;
 mod futex;
 mod hostile;
+mod interfaces;
 mod kept;
 mod likeness;
 mod output;

@@ -1,0 +1,130 @@
+//! The interfaces of the network, as programs ask for them with ioctl(2): the loopback, and the node's end in its job's
+//! network.
+
+use core::net::Ipv4Addr;
+
+use coppice_protocol::ids::JOB_NETWORK_PREFIX;
+
+use crate::abi::interface::{self, LIST_BYTES, NAME_FIELD_BYTES, REQUEST_BYTES};
+use crate::abi::{Record, u32_at, u64_at};
+use crate::errno::Errno;
+use crate::process::{Caller, Immediate};
+
+/// Commands that are about interfaces (`SIOC*`).
+const COMMANDS: core::ops::RangeInclusive<u32> = 0x8910..=0x8970;
+
+/// Largest packet of the loopback, bytes.
+const LOOPBACK_MTU: u32 = 65_536;
+
+/// An interface.
+struct Interface {
+    index: u32,
+    name: &'static str,
+    address: Ipv4Addr,
+    prefix: u8,
+    flags: u16,
+    mtu: u32,
+    /// `ARPHRD_*`.
+    kind: u16,
+}
+
+impl Interface {
+    fn mask(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(u32::MAX << (32 - u32::from(self.prefix)))
+    }
+
+    fn broadcast(&self) -> Ipv4Addr {
+        self.address | !self.mask()
+    }
+}
+
+/// Whether a command is about interfaces.
+pub(super) fn is_asked(command: u32) -> bool {
+    COMMANDS.contains(&command)
+}
+
+/// The interfaces that there are, by their indices.
+fn all(caller: Caller<'_>) -> impl Iterator<Item = Interface> + Clone {
+    let network = &caller.process.node.network;
+    let (address, mtu) = (network.address(), network.mtu());
+    let end = move |index| match (index, address) {
+        (1, _) => Some(Interface {
+            index,
+            name: "lo",
+            address: Ipv4Addr::LOCALHOST,
+            prefix: 8,
+            flags: interface::LOOPBACK_FLAGS,
+            mtu: LOOPBACK_MTU,
+            kind: interface::LOOPBACK,
+        }),
+        (_, Some(address)) => Some(Interface {
+            index,
+            name: "eth0",
+            address,
+            prefix: JOB_NETWORK_PREFIX,
+            flags: interface::ETHERNET_FLAGS,
+            mtu: mtu.and_then(|mtu| u32::try_from(mtu).ok()).unwrap_or_default(),
+            kind: interface::ETHERNET,
+        }),
+        (_, None) => None,
+    };
+    (1..=2).filter_map(end)
+}
+
+/// Answers a command about interfaces, which has this argument.
+pub(super) fn answer(caller: Caller<'_>, command: u32, argument: u64) -> Immediate {
+    if command == interface::ALL {
+        return list(caller, argument);
+    }
+    let asked: [u8; REQUEST_BYTES] = caller.get(argument)?;
+    let by_index = |index: u32| all(caller).find(|interface| interface.index == index);
+    if command == interface::NAME {
+        let found = by_index(u32_at(&asked, NAME_FIELD_BYTES)).ok_or(Errno::ENODEV)?;
+        let mut told = [0; NAME_FIELD_BYTES];
+        told[..found.name.len()].copy_from_slice(found.name.as_bytes());
+        return caller.put(argument, &told).map(|()| 0);
+    }
+    let name = asked[..NAME_FIELD_BYTES].split(|byte| *byte == 0).next().unwrap_or_default();
+    let found = all(caller).find(|interface| interface.name.as_bytes() == name).ok_or(Errno::ENODEV)?;
+    let record: Record<REQUEST_BYTES> = interface::request(found.name);
+    let address = |address| interface::with_address(found.name, address);
+    let told = match command {
+        interface::FLAGS => record.u16(NAME_FIELD_BYTES, found.flags),
+        interface::ADDRESS => address(found.address),
+        interface::BROADCAST if found.kind == interface::ETHERNET => address(found.broadcast()),
+        interface::BROADCAST => address(Ipv4Addr::UNSPECIFIED),
+        interface::MASK => address(found.mask()),
+        interface::METRIC => record.u32(NAME_FIELD_BYTES, 0),
+        interface::MTU => record.u32(NAME_FIELD_BYTES, found.mtu),
+        interface::INDEX => record.u32(NAME_FIELD_BYTES, found.index),
+        interface::QUEUE => record.u32(NAME_FIELD_BYTES, 1000),
+        // Those of the network's own are nobody's business but the cluster's: as good as any that is not used twice.
+        interface::HARDWARE => {
+            let octets = found.address.octets();
+            let hardware = if found.kind == interface::ETHERNET { octets } else { [0; 4] };
+            let local = u8::from(found.kind == interface::ETHERNET) * 2;
+            record
+                .u16(NAME_FIELD_BYTES, found.kind)
+                .raw(NAME_FIELD_BYTES + 2, &[local, 0])
+                .raw(NAME_FIELD_BYTES + 4, &hardware)
+        }
+        // Nothing can be changed, and nothing else is known.
+        _ => return Err(Errno::EOPNOTSUPP.into()),
+    };
+    caller.put(argument, told.bytes()).map(|()| 0)
+}
+
+/// `SIOCGIFCONF`: as many as there is room for; without a place for them, how much room they take.
+fn list(caller: Caller<'_>, argument: u64) -> Immediate {
+    let asked: [u8; LIST_BYTES] = caller.get(argument)?;
+    let (room, at) = (u32_at(&asked, 0) as usize, u64_at(&asked, 8));
+    let count = all(caller).count();
+    let told = if at == 0 { count } else { count.min(room / REQUEST_BYTES) };
+    if at != 0 {
+        for (interface, place) in all(caller).take(told).zip(0_u64..) {
+            let record = interface::with_address(interface.name, interface.address);
+            caller.put(at.wrapping_add(place * REQUEST_BYTES as u64), record.bytes())?;
+        }
+    }
+    caller.put(argument, &((told * REQUEST_BYTES) as u32).to_le_bytes()).map(|()| 0)
+}
