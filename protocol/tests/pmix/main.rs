@@ -6,3 +6,4 @@ mod greetings;
 mod hostile;
 mod nodes;
 mod values;
+mod verbatim;
