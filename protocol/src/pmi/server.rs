@@ -4,6 +4,8 @@
 //! the owner has to do about it comes out of [`Server::poll_event`]; frames for other nodes out of
 //! [`Server::poll_transmit`].
 
+mod naming;
+
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
@@ -14,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::attributes::Attributes;
 use super::failure::{Departure, Failure};
 use super::frame::{Keys, PeerError, PeerFrame};
+use super::names::Names;
 use super::placement::{NodeRanks, Placement};
 use super::record::{BadRecord, LocalRecord, ServerRecord};
 use super::space::{OutOfMemory, PutError, Space};
@@ -81,6 +84,8 @@ pub struct Server {
     space: Space,
     /// What its ranks say to each other.
     attributes: Attributes,
+    /// What ranks of the job are to find under names.
+    names: Names,
     spread: Spread,
     ranks: Vec<Local>,
     events: VecDeque<Event>,
@@ -113,6 +118,7 @@ impl Server {
             mapping: placement.process_mapping(),
             space: Space::new(nodes),
             attributes: Attributes::default(),
+            names: Names::new(me, nodes),
             spread: Spread::new(Keys::derive(job_key, job, nodes), me, nodes),
             ranks: here.ranks().map(local).collect(),
             placement,
@@ -122,9 +128,10 @@ impl Server {
         })
     }
 
-    /// What it is, for a checkpoint.
+    /// What it is, for a checkpoint. Nothing happens to the names that it keeps until [`Self::ranks_run`].
     #[must_use]
-    pub fn record(&self) -> ServerRecord {
+    pub fn record(&mut self) -> ServerRecord {
+        self.names.hold();
         let local = |local: &Local| LocalRecord {
             rank: local.rank,
             phase: local.phase,
@@ -137,6 +144,7 @@ impl Server {
             space_name: self.space_name.clone(),
             space: self.space.record(),
             attributes: self.attributes.record(),
+            names: self.names.record(),
             completed: self.spread.completed(),
             ranks: self.ranks.iter().map(local).collect(),
         }
@@ -147,12 +155,15 @@ impl Server {
     /// # Errors
     /// [`BadRecord`]: then nothing changed.
     pub fn restore(&mut self, record: ServerRecord, now_ns: u64) -> Result<(), BadRecord> {
-        if !record.is_of(self.here.ranks()) || !self.spread.begin_at(record.completed) {
+        let (me, nodes) = (self.spread.me(), self.placement.nodes());
+        if !record.is_of(self.here, me, nodes) || !self.spread.begin_at(record.completed) {
             return Err(BadRecord);
         }
         self.space = Space::again(record.space, record.completed);
         self.space_name = record.space_name;
         self.attributes = Attributes::again(record.attributes);
+        self.names = Names::again(me, nodes, record.names);
+        self.go_on_with_names(now_ns);
         for (local, was) in self.ranks.iter_mut().zip(&record.ranks) {
             (local.has_spoken, local.is_heard, local.departure) = (was.has_spoken, was.is_heard, was.departure);
             local.awaits = was.awaits;
@@ -180,7 +191,8 @@ impl Server {
         &self.placement
     }
 
-    /// What the owner has to do next. At most two things for each rank, and two for the job, wait here.
+    /// What the owner has to do next. At most two things for each rank, one for each of its answers about names, and
+    /// two for the job wait here.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -303,6 +315,7 @@ impl Server {
         local.departure = Some(how);
         let (was_waiting, is_unfinished) = (local.phase == Phase::InBarrier, local.has_spoken);
         self.wake_who_await();
+        self.names.forget(rank);
         match how {
             Departure::Ended(_) if was_waiting => self.fail(Failure::InBarrier { rank, node, how }),
             Departure::Ended(_) if is_unfinished => self.fail(Failure::NotFinalized { rank, node, how }),
@@ -374,6 +387,9 @@ impl Server {
     /// # Errors
     /// [`PeerError`]: nothing of it was taken; the connection is of no more use.
     pub fn handle_frame(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
+        if frame.is_letter() {
+            return self.handle_letter(frame, now_ns);
+        }
         self.spread.handle_frame(frame, now_ns)?;
         self.go_on(now_ns);
         Ok(())
@@ -382,12 +398,15 @@ impl Server {
     /// Whether there is something to send to a node: connect to it.
     #[must_use]
     pub fn has_output(&self, peer: u32) -> bool {
-        self.spread.has_output(peer)
+        self.spread.has_output(peer) || self.names.has_output(peer)
     }
 
     /// The bytes of the next frame for a node.
     pub fn poll_transmit(&mut self, peer: u32) -> Option<Vec<u8>> {
-        self.spread.poll_transmit(peer)
+        self.spread.poll_transmit(peer).or_else(|| {
+            let (step, letter) = self.names.poll_transmit(peer)?;
+            Some(self.spread.seal_letter(step, peer, &letter))
+        })
     }
 
     /// The connection to a node broke, and what was sent on it may be lost.
@@ -412,7 +431,8 @@ impl Server {
     /// What all this takes of the node's memory, about, bytes: it grows with what ranks put, here and elsewhere.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.space.memory_bytes() + self.attributes.memory_bytes() + self.spread.memory_bytes()
+        let of_ranks = self.space.memory_bytes() + self.attributes.memory_bytes() + self.names.memory_bytes();
+        of_ranks + self.spread.memory_bytes()
     }
 
     /// The node has no memory for that: the job fails.
@@ -430,7 +450,7 @@ impl Server {
     /// When [`Self::handle_timeout`] wants to be called, ns.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
-        let timeouts = [self.tell_ns, self.spread.poll_timeout()];
+        let timeouts = [self.tell_ns, self.spread.poll_timeout(), self.names.poll_timeout()];
         if self.has_failed { None } else { timeouts.into_iter().flatten().min() }
     }
 
@@ -442,6 +462,8 @@ impl Server {
         if self.tell_ns.take_if(|tell_ns| *tell_ns <= now_ns).is_some() {
             self.events.push_back(Event::Waits { barrier: self.barriers() });
         }
+        self.names.handle_timeout(now_ns);
+        self.go_on_with_names(now_ns);
         if let Some(silent) = self.spread.handle_timeout(now_ns).and_then(|index| self.placement.place(index)) {
             let (rank, node) = (self.here.first, self.here.node);
             self.fail(Failure::Silent { rank, node, silent: silent.node });
