@@ -125,7 +125,8 @@ pub const CORES_MAX: u32 = 64;
 /// Ranks of a job on one node. More are refused at submission.
 pub const RANKS_PER_NODE_MAX: u32 = 64;
 
-/// Longest name of a key-value space of PMI, bytes. A longer one is no job's.
+/// Longest name of a key-value space of PMI, bytes: a longer one is no job's. Also of a name that is published, which
+/// is refused (`rc=-1`).
 pub const PMI_NAME_BYTES_MAX: usize = 256;
 
 /// Longest key, bytes: the put is refused (`rc=-1`).
@@ -153,6 +154,22 @@ pub const PMI_WAITS_MAX: usize = 64;
 /// Attributes of a node for a job (PMI version 2): a put beyond is refused (`rc=-1`).
 pub const PMI_ATTRIBUTES_MAX: usize = 1024;
 
+/// Names that ranks of a job publish and one of its nodes keeps: publishing one beyond is refused (`rc=-1`). Which node
+/// keeps a name follows from it.
+pub const PMI_NAMES_MAX: usize = 256;
+
+/// Longest port that is published under a name, bytes: MPICH has room for 256. Longer ones are refused (`rc=-1`).
+pub const PMI_PORT_NAME_BYTES_MAX: usize = 512;
+
+/// What a rank may want with names at once, before it has its answers; a further one is answered with `rc=-1`.
+pub const PMI_ASKS_MAX: usize = 16;
+
+/// Longest letter about a name between nodes, bytes: with a name and a port. Announcing more: disconnected.
+pub const PMI_LETTER_BYTES_MAX: usize = 1024;
+
+/// Bytes of letters about names that wait to be sent, of a node about a job; further ones are lost, as if on the way.
+pub const PMI_LETTERS_BYTES_MAX: usize = 256 * 1024;
+
 /// Bytes of answers that a rank may leave unread; beyond, what it says is not read either.
 pub const PMI_ANSWER_BYTES_MAX: usize = 16 * 1024;
 
@@ -177,10 +194,11 @@ pub const PMI_SHORT_FRAMES_MAX: usize = 256;
 /// A rank that waits in a barrier for this long has that said to those who know which ranks have ended, ns.
 pub const PMI_TELL_NS: u64 = 200_000_000;
 
-/// How often a node that waits in a barrier asks the one that it waits for, ns.
+/// How often a node that waits in a barrier, or for the answer to a letter, asks the one that it waits for, ns.
 pub const PMI_ASK_NS: u64 = 2_000_000_000;
 
-/// A node that answers nothing for this long to one that waits for it in a barrier ends the job, ns.
+/// A node that answers nothing for this long to one that waits for it in a barrier ends the job, ns. Who waits for an
+/// answer about a name waits no longer either, and has the rank told.
 pub const PMI_SILENCE_NS: u64 = 20_000_000_000;
 
 /// Longest message of a PMIx client, bytes. Announcing more: disconnected.

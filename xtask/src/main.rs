@@ -49,8 +49,8 @@ enum Task {
     Build,
     /// Set up, build, boot 4 nodes and run a real program on them
     Demo,
-    /// Build a static MPICH for programs that run on nodes, in target/mpich
-    Mpich,
+    /// Build a static MPICH for programs that run on nodes, in target/mpich or, with --pmi, beside it
+    Mpich(mpich::Options),
     /// Run MPICH's own tests of messages and collective operations on nodes
     MpiSuite(mpich::suite::Options),
     /// Set up, build, and run the whole test suite
@@ -85,7 +85,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Setup => setup::everything(),
         Task::Build => setup::for_build().and_then(|()| build::everything()).map(drop),
         Task::Demo => demo::run_all(),
-        Task::Mpich => setup::for_mpich().and_then(|()| mpich::run()),
+        Task::Mpich(options) => setup::for_mpich().and_then(|()| mpich::run(&options)),
         Task::MpiSuite(options) => mpich::suite::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Simulate(options) => simulate::run(&options),

@@ -261,6 +261,10 @@ pub const PMI_BACKLOG_MAX: usize = 64;
 /// has binary digits. Further ones are broken off, and tried again.
 pub const PMI_CALLERS_MAX: usize = 64;
 
+/// What of that is charged ahead for names that ranks publish, bytes: more than one line or letter can bring. Without
+/// it publishing is refused.
+pub const PMI_NAMES_AHEAD_BYTES: usize = PMI_CHARGE_BYTES / 4;
+
 /// Connections of this node's programs to PMI_PORT, one for each rank. Further ones are closed.
 pub const PMI_LOCAL_CALLERS_MAX: usize = RANKS_PER_NODE_MAX as usize;
 

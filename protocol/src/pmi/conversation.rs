@@ -14,6 +14,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::line::{Fields, Line, Lines};
+use super::naming::Asked;
 use super::request::Request;
 use super::second::Second;
 use super::server::Server;
@@ -35,6 +36,8 @@ pub struct Conversation {
     pub(super) speaker: Speaker,
     lines: Lines,
     spawn: Option<Spawn>,
+    /// What it wants with a name. Nothing else is heard before it is told what came of that.
+    pub(super) asked: Option<Asked>,
     /// The rank has asked for version 2, and speaks it.
     second: Option<Box<Second>>,
     pub(super) answers: Vec<u8>,
@@ -78,7 +81,7 @@ impl Conversation {
     }
 
     fn new(speaker: Speaker) -> Self {
-        Self { speaker, lines: Lines::default(), spawn: None, second: None, answers: Vec::new(), sent: 0 }
+        Self { speaker, lines: Lines::default(), spawn: None, asked: None, second: None, answers: Vec::new(), sent: 0 }
     }
 
     /// Who speaks, once that is known.
@@ -97,10 +100,11 @@ impl Conversation {
     }
 
     /// Takes what a rank said and returns how many bytes that were: fewer than there are while the answers to what it
-    /// said before fill their buffer, [`PMI_ANSWER_BYTES_MAX`]; then the rank has to read first.
+    /// said before fill their buffer, [`PMI_ANSWER_BYTES_MAX`]; then the rank has to read first. Or while it waits for
+    /// what comes of a name.
     pub fn handle_bytes(&mut self, bytes: &[u8], server: &mut Server, now_ns: u64) -> usize {
         let mut rest = bytes;
-        while !rest.is_empty() && self.transmit().len() < PMI_ANSWER_BYTES_MAX {
+        while !rest.is_empty() && self.transmit().len() < PMI_ANSWER_BYTES_MAX && self.asked.is_none() {
             if let Some(mut second) = self.second.take() {
                 self.advance_second(&mut second, &mut rest, server, now_ns);
                 self.second = Some(second);
@@ -117,15 +121,18 @@ impl Conversation {
         bytes.len() - rest.len()
     }
 
-    /// Has the rank told what it waits for, if that has come: that it may leave its barrier, or what another rank of
-    /// its node has said.
+    /// Has the rank told what it waits for, if that has come: that it may leave its barrier, what another rank of its
+    /// node has said, or what came of a name.
     pub fn poll(&mut self, server: &mut Server) {
         let Speaker::Known(rank) = self.speaker else { return };
         if let Some(mut second) = self.second.take() {
             self.poll_second(&mut second, rank, server);
             self.second = Some(second);
-        } else if server.take_release(rank) {
-            self.say("cmd=barrier_out");
+        } else {
+            if server.take_release(rank) {
+                self.say("cmd=barrier_out");
+            }
+            self.poll_asked(server);
         }
     }
 
@@ -144,7 +151,7 @@ impl Conversation {
         }
     }
 
-    fn say(&mut self, line: impl fmt::Display) {
+    pub(super) fn say(&mut self, line: impl fmt::Display) {
         // Writing to a vector does not fail.
         let _ = fmt::write(&mut Text(&mut self.answers), format_args!("{line}\n"));
     }
@@ -216,6 +223,7 @@ impl Conversation {
                 }
                 self.poll(server);
             }
+            Request::Name { command, name, port } => self.ask((rank, command), (name, port), server, now_ns),
             // The answer is that the job ends.
             Request::Abort { code, message } => server.abort(rank, code.unwrap_or(1), printable(message)),
             Request::Finalize => {
@@ -279,7 +287,7 @@ impl Conversation {
     }
 
     /// A line with bytes at its end that came from a rank.
-    fn say_with(&mut self, words: impl fmt::Display, bytes: &[u8]) {
+    pub(super) fn say_with(&mut self, words: impl fmt::Display, bytes: &[u8]) {
         // Writing to a vector does not fail.
         let _ = fmt::write(&mut Text(&mut self.answers), format_args!("{words}"));
         self.answers.extend_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! What the nodes of a job say to each other about its barriers, as bytes on a connection.
+//! What the nodes of a job say to each other about its barriers and names, as bytes on a connection.
 //!
 //! ```text
 //! 0      4        6     7         8           16           24    28    32  36    40     44          48    64
@@ -9,7 +9,9 @@
 //! half of a BLAKE3 over the header before it and the body, keyed with a key that is derived from the job's; the
 //! signature comes from there, too, and tells the jobs of a node apart. There is no handshake: a job's key is its own,
 //! a frame says from whom to whom and which step of which barrier it is, and to hear it twice changes nothing. So a
-//! frame that is replayed, or sent back, or arrives on another connection than its sender meant, does no harm.
+//! frame that is replayed, or sent back, or arrives on another connection than its sender meant, does no harm. A letter
+//! about a name ([`super::letter`]) has that in its body; its step is one in whose barrier its receiver is the
+//! receiver.
 //!
 //! One kind of frame has no MAC but zeros: a node that has not been told of a job has no key for it, and still says
 //! that it is there ([`PeerFrame::absence`]). All that follows from it is that the node is not taken for silent.
@@ -21,13 +23,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::frame::{MAC_BYTES, same_mac};
 use crate::ids::JobId;
-use crate::limits::PMI_FRAME_BODY_BYTES_MAX;
+use crate::limits::{PMI_FRAME_BODY_BYTES_MAX, PMI_LETTER_BYTES_MAX};
 
 /// First bytes of every frame.
 const MAGIC: [u8; 4] = *b"CpPm";
 
 /// Version of frames and what is in them.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Length of a frame's header, bytes.
 pub const HEADER_BYTES: usize = 64;
@@ -47,8 +49,8 @@ pub enum PeerError {
     /// Another version of the protocol.
     #[error("peer speaks version {0} of the barrier protocol, this is version {VERSION}")]
     Version(u16),
-    /// More body bytes announced than [`PMI_FRAME_BODY_BYTES_MAX`].
-    #[error("frame announces a body of {0} bytes, more than {PMI_FRAME_BODY_BYTES_MAX}")]
+    /// More body bytes announced than a frame of its kind may have.
+    #[error("frame announces a body of {0} bytes, which is too long")]
     BodyTooLong(u32),
     /// The MAC is wrong: another job, or changed on its way.
     #[error("peer's frame is not authentic")]
@@ -74,10 +76,12 @@ pub(crate) enum PeerFrameKind {
     NotYet,
     /// `from` knows of no such job. The only kind that is not sealed.
     Absent,
+    /// A letter about a name, which the receiver may have to hand on.
+    Letter,
 }
 
 impl PeerFrameKind {
-    const ALL: [Self; 5] = [Self::Step, Self::Have, Self::Ask, Self::NotYet, Self::Absent];
+    const ALL: [Self; 6] = [Self::Step, Self::Have, Self::Ask, Self::NotYet, Self::Absent, Self::Letter];
 
     const fn code(self) -> u8 {
         match self {
@@ -86,6 +90,16 @@ impl PeerFrameKind {
             Self::Ask => 3,
             Self::NotYet => 4,
             Self::Absent => 5,
+            Self::Letter => 6,
+        }
+    }
+
+    /// Longest body of one, bytes.
+    const fn body_bytes_max(self) -> usize {
+        match self {
+            Self::Step => PMI_FRAME_BODY_BYTES_MAX,
+            Self::Letter => PMI_LETTER_BYTES_MAX,
+            Self::Have | Self::Ask | Self::NotYet | Self::Absent => 0,
         }
     }
 }
@@ -182,6 +196,11 @@ impl PeerFrame {
         let kind = PeerFrameKind::Absent;
         let answer = Header { kind, generation, step, from: to, to: from, part: 0, parts: 1 };
         WireHeader::new(&answer, self.signature, 0).as_bytes().to_vec()
+    }
+
+    /// Whether it carries a letter about a name.
+    pub(crate) fn is_letter(&self) -> bool {
+        self.header.kind == PeerFrameKind::Letter
     }
 
     pub(crate) fn header(&self) -> Header {
@@ -296,10 +315,10 @@ fn announce(encoded: [u8; HEADER_BYTES]) -> Result<PeerFrame, PeerError> {
     }
     let kind = PeerFrameKind::ALL.into_iter().find(|kind| kind.code() == wire.kind).ok_or(PeerError::Header)?;
     let body_bytes = wire.body_bytes.get() as usize;
-    if body_bytes > PMI_FRAME_BODY_BYTES_MAX {
+    if body_bytes > kind.body_bytes_max() {
         return Err(PeerError::BodyTooLong(wire.body_bytes.get()));
     }
-    if wire.reserved != 0 || kind != PeerFrameKind::Step && body_bytes > 0 {
+    if wire.reserved != 0 {
         return Err(PeerError::Header);
     }
     let header = Header {

@@ -2,7 +2,8 @@
 //!
 //! Every node serves its own ranks: a [`Conversation`] with each, over one [`Server`] of the job. What a rank puts is
 //! kept on its node; a barrier brings it to the others ([`spread`]). Where ranks are is known to all from the launch
-//! ([`Placement`]), so that nothing is exchanged for it.
+//! ([`Placement`]), so that nothing is exchanged for it. Names that ranks publish are kept by one node each
+//! ([`names`]).
 //!
 //! ```text
 //! rank ──lines──► Conversation ──► Server ◄── frames ──► the servers of other nodes
@@ -17,14 +18,17 @@ mod conversation;
 mod failure;
 mod frame;
 mod gather;
+mod letter;
 mod line;
 mod message;
+mod names;
+mod naming;
 mod placement;
-mod pmix;
 mod record;
 mod request;
 mod second;
 mod server;
+mod shelf;
 mod space;
 mod spread;
 

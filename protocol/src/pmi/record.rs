@@ -12,6 +12,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::failure::Departure;
+use super::names::NamesRecord;
+use super::placement::NodeRanks;
 use super::server::Phase;
 use super::space::Put;
 use crate::ids::Rank;
@@ -25,6 +27,7 @@ pub struct ServerRecord {
     pub(super) space: SpaceRecord,
     pub(super) attributes: Vec<Put>,
     pub(super) cards: Cards,
+    pub(super) names: NamesRecord,
     pub(super) completed: u64,
     pub(super) ranks: Vec<LocalRecord>,
 }
@@ -67,14 +70,13 @@ impl ServerRecord {
         self.ranks.len()
     }
 
-    /// Whether it is about these ranks, and within the limits.
-    pub(super) fn is_of(&self, ranks: impl Iterator<Item = Rank>) -> bool {
-        let ranks: Vec<Rank> = ranks.collect();
+    /// Whether it is about the ranks of this place, which is node `me` of `nodes`, and within the limits.
+    pub(super) fn is_of(&self, here: NodeRanks, me: u32, nodes: u32) -> bool {
         let entries = &self.space.entries;
         let bytes: usize = entries.iter().map(|(put, _)| put.bytes()).sum();
         self.space_name.len() <= PMI_NAME_BYTES_MAX
-            && ranks.iter().copied().eq(self.ranks.iter().map(|local| local.rank))
-            && self.cards.is_of(&ranks)
+            && self.cards.is_of(here)
+            && here.ranks().eq(self.ranks.iter().map(|local| local.rank))
             && entries.len() <= PMI_KEYS_PER_JOB_MAX
             && bytes <= PMI_BYTES_PER_JOB_MAX
             && self.space.keys_left <= PMI_KEYS_PER_JOB_MAX
@@ -82,6 +84,7 @@ impl ServerRecord {
             && entries.iter().all(|(put, _)| put.is_within_limits())
             && self.attributes.len() <= PMI_ATTRIBUTES_MAX
             && self.attributes.iter().all(Put::is_within_limits)
+            && self.names.is_of(me, nodes, |rank| here.has(rank))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a rank says: one line, understood.
 
 use super::line::Fields;
+use super::naming::{NameCommand, name_and_port};
 
 /// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) enum Request<'a> {
     GetByIdx { space: &'a [u8], index: Option<usize> },
     /// Tell me when all have said this.
     BarrierIn,
+    /// Publish, unpublish or look up a name.
+    Name { command: NameCommand, name: &'a [u8], port: &'a [u8] },
     /// End the job.
     Abort { code: Option<i32>, message: &'a [u8] },
     /// I am done.
@@ -45,13 +48,7 @@ pub(crate) enum Request<'a> {
 
 /// Commands that exist and are not for us, and what their answers are called (`src/pmi/simple/simple_pmi.c` of MPICH,
 /// and `src/pm/util/pmiserv.c`).
-const REFUSED: [(&[u8], &str); 5] = [
-    (b"create_kvs", "newkvs"),
-    (b"destroy_kvs", "kvs_destroyed"),
-    (b"publish_name", "publish_result"),
-    (b"unpublish_name", "unpublish_result"),
-    (b"lookup_name", "lookup_result"),
-];
+const REFUSED: [(&[u8], &str); 2] = [(b"create_kvs", "newkvs"), (b"destroy_kvs", "kvs_destroyed")];
 
 impl<'a> Request<'a> {
     /// Understands a line that is not blank.
@@ -65,6 +62,10 @@ impl<'a> Request<'a> {
         if command == b"abort" {
             let message = fields.rest(b"message").or_else(|| fields.rest(b"msg")).unwrap_or_default();
             return Self::Abort { code: fields.number(b"exitcode"), message };
+        }
+        if let Some(command) = NameCommand::of_first(command).filter(|_| !line.contains(&0)) {
+            let (name, port) = name_and_port(command, fields.rest(b"service").unwrap_or_default());
+            return Self::Name { command, name, port };
         }
         if !fields.is_well_formed() {
             return Self::Malformed;

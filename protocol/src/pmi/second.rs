@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 
 use super::conversation::{Conversation, MAPPING_KEY, Speaker, printable};
 use super::message::{Message, Messages, Pairs, Written};
+use super::naming::NameCommand;
 use super::server::Server;
 use super::space::{Put, PutError};
 use crate::ids::Rank;
 use crate::limits::{PMI_ANSWER_BYTES_MAX, PMI_KEY_BYTES_MAX, PMI_MARK_BYTES_MAX, PMI_WAITS_MAX};
 
 /// Commands that are not for us. Ranks wait for their answers.
-const REFUSED: [&[u8]; 6] =
-    [b"spawn", b"job-connect", b"job-disconnect", b"name-publish", b"name-unpublish", b"name-lookup"];
+const REFUSED: [&[u8]; 3] = [b"spawn", b"job-connect", b"job-disconnect"];
 
 /// What a client's thread is marked with; nothing if there is but one.
 type Mark = Box<[u8]>;
@@ -33,6 +33,8 @@ pub(super) struct Second {
     fence: Option<Mark>,
     /// Who waits for which attribute of the node, at most [`PMI_WAITS_MAX`].
     waits: Vec<(Mark, Box<[u8]>)>,
+    /// Who waits for what came of which command about a name: the number of the answer.
+    asked: Vec<(Mark, NameCommand, u64)>,
 }
 
 impl Conversation {
@@ -135,14 +137,24 @@ impl Conversation {
                 self.poll_second(second, rank, server);
             }
             // The answer is that the job ends.
-            b"abort" => server.abort(rank, 1, printable(text("msg"))),
+            b"abort" => server.abort(rank, code_in(text("msg")).unwrap_or(1), printable(text("msg"))),
             b"finalize" => {
                 server.finalize(rank, now_ns);
                 self.answer(response(pairs).shown("rc", 0));
                 self.speaker = Speaker::Nobody;
             }
             command if REFUSED.contains(&command) => self.fail(pairs, "not_supported"),
-            _ => self.fail(pairs, "unknown_command"),
+            command => match NameCommand::of_second(command) {
+                Some(command) => {
+                    let wish = command.wish(text("name"), text("port"));
+                    match wish.and_then(|wish| server.ask(rank, wish, now_ns)) {
+                        Ok(number) => second.asked.push((mark(pairs), command, number)),
+                        Err(why) => self.fail(pairs, why),
+                    }
+                    self.poll_second(second, rank, server);
+                }
+                None => self.fail(pairs, "unknown_command"),
+            },
         }
     }
 
@@ -152,10 +164,17 @@ impl Conversation {
             let mark = second.fence.take().unwrap_or_default();
             self.answer(marked("kvs-fence", &mark).shown("rc", 0));
         }
+        for (mark, command, number) in core::mem::take(&mut second.asked) {
+            // The others when it has read these.
+            let has_room = self.transmit().len() < PMI_ANSWER_BYTES_MAX;
+            match has_room.then(|| server.take_answer(number)).flatten() {
+                Some(answer) => self.answer(command.write(marked(command.second(), &mark), &answer)),
+                None => second.asked.push((mark, command, number)),
+            }
+        }
         let is_hopeless = server.is_alone(rank);
         let waits = core::mem::take(&mut second.waits);
         for (mark, key) in waits {
-            // The others when it has read these.
             if self.transmit().len() >= PMI_ANSWER_BYTES_MAX {
                 second.waits.push((mark, key));
                 continue;
@@ -205,6 +224,15 @@ impl Conversation {
 
 fn mark(pairs: &Pairs) -> Mark {
     pairs.get("thrid").unwrap_or_default().into()
+}
+
+/// The code that `MPI_Abort` was called with. An abort of this version has none, but the message has that MPICH gives
+/// with it: `application called MPI_Abort(COMMUNICATOR, CODE) - process RANK`.
+fn code_in(message: &[u8]) -> Option<i32> {
+    let (_, call) = core::str::from_utf8(message).ok()?.split_once("called MPI_Abort(")?;
+    let (arguments, _) = call.rsplit_once(") - process ")?;
+    let (_, code) = arguments.rsplit_once(", ")?;
+    code.parse().ok()
 }
 
 /// The beginning of the answer to a command.

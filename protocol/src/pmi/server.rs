@@ -4,16 +4,21 @@
 //! the owner has to do about it comes out of [`Server::poll_event`]; frames for other nodes out of
 //! [`Server::poll_transmit`].
 
-use alloc::collections::{BTreeMap, VecDeque};
+mod naming;
+mod pmix;
+
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use self::pmix::Desk;
 use super::attributes::Attributes;
 use super::failure::{Departure, Failure};
 use super::frame::{Keys, PeerError, PeerFrame};
+use super::names::Names;
 use super::placement::{NodeRanks, Placement};
 use super::record::{BadRecord, LocalRecord, ServerRecord};
 use super::space::{OutOfMemory, PutError, Space};
@@ -21,7 +26,6 @@ use super::spread::{Completed, Spread};
 use crate::control::Exit;
 use crate::ids::{JobId, NodeId, Rank};
 use crate::limits::PMI_TELL_NS;
-use crate::pmix::Cards;
 
 /// What the owner of a server has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,9 +64,9 @@ pub(super) enum Phase {
 
 /// A rank of this node.
 #[derive(Debug)]
-pub(super) struct Local {
-    pub(super) rank: Rank,
-    pub(super) phase: Phase,
+struct Local {
+    rank: Rank,
+    phase: Phase,
     /// It has said something.
     has_spoken: bool,
     /// A conversation has its ear.
@@ -72,35 +76,22 @@ pub(super) struct Local {
     departure: Option<Departure>,
 }
 
-impl Local {
-    /// Has it begin once more, if it has said that it is done.
-    pub(super) fn begin_again(&mut self) {
-        if self.departure == Some(Departure::Finalized) {
-            (self.departure, self.is_heard) = (None, false);
-        }
-    }
-
-    pub(super) const fn has_departed(&self) -> bool {
-        self.departure.is_some()
-    }
-}
-
 /// A node's part of a job.
 #[derive(Debug)]
 pub struct Server {
     placement: Placement,
-    pub(super) here: NodeRanks,
+    here: NodeRanks,
     space_name: String,
     mapping: Option<String>,
-    pub(super) space: Space,
+    space: Space,
     /// What its ranks say to each other.
     attributes: Attributes,
-    /// What its ranks have put with PMIx.
-    pub(super) cards: Cards,
-    pub(super) spread: Spread,
-    pub(super) ranks: Vec<Local>,
-    /// Which of them want to hear when, ns.
-    pub(super) alarms: BTreeMap<Rank, u64>,
+    /// What PMIx clients have put and wait for.
+    pmix: Desk,
+    /// What ranks of the job are to find under names.
+    names: Names,
+    spread: Spread,
+    ranks: Vec<Local>,
     events: VecDeque<Event>,
     /// The job ends, and why was said.
     has_failed: bool,
@@ -131,8 +122,8 @@ impl Server {
             mapping: placement.process_mapping(),
             space: Space::new(nodes),
             attributes: Attributes::default(),
-            cards: Cards::default(),
-            alarms: BTreeMap::new(),
+            pmix: Desk::default(),
+            names: Names::new(me, nodes),
             spread: Spread::new(Keys::derive(job_key, job, nodes), me, nodes),
             ranks: here.ranks().map(local).collect(),
             placement,
@@ -142,9 +133,10 @@ impl Server {
         })
     }
 
-    /// What it is, for a checkpoint.
+    /// What it is, for a checkpoint. Nothing happens to the names that it keeps until [`Self::ranks_run`].
     #[must_use]
-    pub fn record(&self) -> ServerRecord {
+    pub fn record(&mut self) -> ServerRecord {
+        self.names.hold();
         let local = |local: &Local| LocalRecord {
             rank: local.rank,
             phase: local.phase,
@@ -157,7 +149,8 @@ impl Server {
             space_name: self.space_name.clone(),
             space: self.space.record(),
             attributes: self.attributes.record(),
-            cards: self.cards.clone(),
+            cards: self.pmix.cards(),
+            names: self.names.record(),
             completed: self.spread.completed(),
             ranks: self.ranks.iter().map(local).collect(),
         }
@@ -168,13 +161,16 @@ impl Server {
     /// # Errors
     /// [`BadRecord`]: then nothing changed.
     pub fn restore(&mut self, record: ServerRecord, now_ns: u64) -> Result<(), BadRecord> {
-        if !record.is_of(self.here.ranks()) || !self.spread.begin_at(record.completed) {
+        let (me, nodes) = (self.spread.me(), self.placement.nodes());
+        if !record.is_of(self.here, me, nodes) || !self.spread.begin_at(record.completed) {
             return Err(BadRecord);
         }
         self.space = Space::again(record.space, record.completed);
         self.space_name = record.space_name;
         self.attributes = Attributes::again(record.attributes);
-        self.cards = record.cards;
+        self.pmix = Desk::again(record.cards);
+        self.names = Names::again(me, nodes, record.names);
+        self.go_on_with_names(now_ns);
         for (local, was) in self.ranks.iter_mut().zip(&record.ranks) {
             (local.has_spoken, local.is_heard, local.departure) = (was.has_spoken, was.is_heard, was.departure);
             local.awaits = was.awaits;
@@ -202,12 +198,13 @@ impl Server {
         &self.placement
     }
 
-    /// What the owner has to do next. At most two things for each rank, and two for the job, wait here.
+    /// What the owner has to do next. At most two things for each rank, one for each of its answers about names, and
+    /// two for the job wait here.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    pub(super) fn local(&mut self, rank: Rank) -> Option<&mut Local> {
+    fn local(&mut self, rank: Rank) -> Option<&mut Local> {
         self.ranks.iter_mut().find(|local| local.rank == rank)
     }
 
@@ -253,7 +250,7 @@ impl Server {
         self.ranks.iter().all(|local| local.rank == rank || local.departure.is_some())
     }
 
-    pub(super) fn wake_who_await(&mut self) {
+    fn wake_who_await(&mut self) {
         for local in self.ranks.iter_mut().filter(|local| local.awaits) {
             local.awaits = false;
             self.events.push_back(Event::Released(local.rank));
@@ -327,6 +324,7 @@ impl Server {
         local.departure = Some(how);
         let (was_waiting, is_unfinished) = (local.phase == Phase::InBarrier, local.has_spoken);
         self.wake_who_await();
+        self.names.forget(rank);
         match how {
             Departure::Ended(_) if was_waiting => self.fail(Failure::InBarrier { rank, node, how }),
             Departure::Ended(_) if is_unfinished => self.fail(Failure::NotFinalized { rank, node, how }),
@@ -398,6 +396,9 @@ impl Server {
     /// # Errors
     /// [`PeerError`]: nothing of it was taken; the connection is of no more use.
     pub fn handle_frame(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
+        if frame.is_letter() {
+            return self.handle_letter(frame, now_ns);
+        }
         self.spread.handle_frame(frame, now_ns)?;
         self.go_on(now_ns);
         Ok(())
@@ -406,12 +407,15 @@ impl Server {
     /// Whether there is something to send to a node: connect to it.
     #[must_use]
     pub fn has_output(&self, peer: u32) -> bool {
-        self.spread.has_output(peer)
+        self.spread.has_output(peer) || self.names.has_output(peer)
     }
 
     /// The bytes of the next frame for a node.
     pub fn poll_transmit(&mut self, peer: u32) -> Option<Vec<u8>> {
-        self.spread.poll_transmit(peer)
+        self.spread.poll_transmit(peer).or_else(|| {
+            let (step, letter) = self.names.poll_transmit(peer)?;
+            Some(self.spread.seal_letter(step, peer, &letter))
+        })
     }
 
     /// The connection to a node broke, and what was sent on it may be lost.
@@ -436,10 +440,8 @@ impl Server {
     /// What all this takes of the node's memory, about, bytes: it grows with what ranks put, here and elsewhere.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.space.memory_bytes()
-            + self.attributes.memory_bytes()
-            + self.cards.memory_bytes()
-            + self.spread.memory_bytes()
+        let of_ranks = self.space.memory_bytes() + self.attributes.memory_bytes() + self.names.memory_bytes();
+        of_ranks + self.pmix.memory_bytes() + self.spread.memory_bytes()
     }
 
     /// The node has no memory for that: the job fails.
@@ -457,7 +459,7 @@ impl Server {
     /// When [`Self::handle_timeout`] wants to be called, ns.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
-        let timeouts = [self.tell_ns, self.spread.poll_timeout(), self.alarms.values().min().copied()];
+        let timeouts = [self.tell_ns, self.spread.poll_timeout(), self.names.poll_timeout(), self.pmix.poll_timeout()];
         if self.has_failed { None } else { timeouts.into_iter().flatten().min() }
     }
 
@@ -469,14 +471,9 @@ impl Server {
         if self.tell_ns.take_if(|tell_ns| *tell_ns <= now_ns).is_some() {
             self.events.push_back(Event::Waits { barrier: self.barriers() });
         }
-        let events = &mut self.events;
-        self.alarms.retain(|rank, at_ns| {
-            let is_later = *at_ns > now_ns;
-            if !is_later {
-                events.push_back(Event::Released(*rank));
-            }
-            is_later
-        });
+        self.names.handle_timeout(now_ns);
+        self.go_on_with_names(now_ns);
+        self.events.extend(self.pmix.take_due(now_ns).into_iter().map(Event::Released));
         if let Some(silent) = self.spread.handle_timeout(now_ns).and_then(|index| self.placement.place(index)) {
             let (rank, node) = (self.here.first, self.here.node);
             self.fail(Failure::Silent { rank, node, silent: silent.node });

@@ -231,18 +231,18 @@ impl Spread {
         Ok(())
     }
 
-    /// Takes a frame of another node. Then see [`Self::advance`].
+    /// What a frame is, if it is for this node and from the one that has this part in its step.
     ///
     /// # Errors
-    /// [`PeerError`]: nothing of it was taken, and the connection it came on is of no more use.
-    pub(crate) fn handle_frame(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
+    /// [`PeerError`].
+    pub(crate) fn verify(&self, frame: &PeerFrame) -> Result<Header, PeerError> {
         self.keys.verify(frame)?;
-        let header @ Header { kind, generation, step, from, to, .. } = frame.header();
+        let header @ Header { kind, step, from, to, .. } = frame.header();
         if to != self.me || step >= self.steps {
             return Err(PeerError::Nonsense("not for this node"));
         }
         let expected = match kind {
-            PeerFrameKind::Step | PeerFrameKind::NotYet => self.predecessor(step),
+            PeerFrameKind::Step | PeerFrameKind::NotYet | PeerFrameKind::Letter => self.predecessor(step),
             PeerFrameKind::Have | PeerFrameKind::Ask => self.successor(step),
             // Who is asked about a step is its sender, who is told one its receiver: both may be unknown with the job.
             PeerFrameKind::Absent if from == self.successor(step) => from,
@@ -251,6 +251,21 @@ impl Spread {
         if from != expected {
             return Err(PeerError::Nonsense("from a node that has no part in this step"));
         }
+        Ok(header)
+    }
+
+    /// The frame that carries a letter to the receiver of a step.
+    pub(crate) fn seal_letter(&self, step: u32, to: u32, letter: &[u8]) -> Vec<u8> {
+        let kind = PeerFrameKind::Letter;
+        self.keys.seal(&Header { kind, generation: 0, step, from: self.me, to, part: 0, parts: 1 }, letter)
+    }
+
+    /// Takes a frame of another node about a barrier. Then see [`Self::advance`].
+    ///
+    /// # Errors
+    /// [`PeerError`]: nothing of it was taken, and the connection it came on is of no more use.
+    pub(crate) fn handle_frame(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
+        let header @ Header { kind, generation, step, from, .. } = self.verify(frame)?;
         // Others come to the barrier after this node's next one only when this node has entered the next one.
         if generation > self.completed + u64::from(self.walk.is_some()) {
             return Err(PeerError::Nonsense("from a barrier that nobody can be in"));
@@ -272,7 +287,7 @@ impl Spread {
                 self.entered_by_others = self.entered_by_others.max(generation + 1);
                 self.answer(from, generation, step);
             }
-            PeerFrameKind::NotYet | PeerFrameKind::Absent => {}
+            PeerFrameKind::NotYet | PeerFrameKind::Absent | PeerFrameKind::Letter => {}
         }
         Ok(())
     }
@@ -282,7 +297,7 @@ impl Spread {
         self.walk.as_ref().is_some_and(|walk| match kind {
             PeerFrameKind::Step | PeerFrameKind::NotYet => (generation, step) == (self.completed, walk.step),
             PeerFrameKind::Absent => from == self.predecessor(walk.step),
-            PeerFrameKind::Have | PeerFrameKind::Ask => false,
+            PeerFrameKind::Have | PeerFrameKind::Ask | PeerFrameKind::Letter => false,
         })
     }
 

@@ -11,6 +11,7 @@ use super::request::{Buckets, Scope};
 use super::status::Status;
 use crate::ids::Rank;
 use crate::limits::PMIX_CARDS_BYTES_MAX;
+use crate::pmi::NodeRanks;
 
 /// What a pair takes of memory beyond its bytes, about.
 const OVERHEAD_BYTES: usize = 96;
@@ -94,11 +95,10 @@ impl Cards {
     }
 
     /// Whether it is within the limits and of these ranks, if it was written down.
-    #[must_use]
-    pub fn is_of(&self, ranks: &[Rank]) -> bool {
+    pub(crate) fn is_of(&self, here: NodeRanks) -> bool {
         let pairs = || self.ranks.values().flat_map(|card| card.near.iter().chain(&card.far));
         let bytes: usize = pairs().map(|(key, pair)| key.len() + pair.len() + OVERHEAD_BYTES).sum();
-        bytes == self.bytes && bytes <= PMIX_CARDS_BYTES_MAX && self.ranks.keys().all(|rank| ranks.contains(rank))
+        bytes == self.bytes && bytes <= PMIX_CARDS_BYTES_MAX && self.ranks.keys().all(|rank| here.has(*rank))
     }
 }
 

@@ -86,7 +86,7 @@ fn half_a_line_and_what_was_not_heard_are_there_again() {
 
 #[test]
 fn what_is_of_other_ranks_is_refused() {
-    let (cluster, mut other) = (Cluster::new(&[2, 1]), Cluster::new(&[1, 2]));
+    let (mut cluster, mut other) = (Cluster::new(&[2, 1]), Cluster::new(&[1, 2]));
     assert!(other.servers[0].restore(cluster.servers[0].record(), 0).is_err());
     enter(&mut other, [0]);
     let own = other.servers[0].record();

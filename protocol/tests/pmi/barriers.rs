@@ -8,26 +8,26 @@ use proptest::proptest;
 use crate::cluster::Cluster;
 
 /// Numbers that look random and follow from a seed (xorshift).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 >> 16).expect("64 bits") % bound
     }
 
-    fn pick<T: Copy>(&mut self, of: &[T]) -> Option<T> {
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> Option<T> {
         if of.is_empty() { None } else { of.get(self.below(of.len())).copied() }
     }
 }
 
 /// A frame on its way.
-struct Flight {
-    from: usize,
-    to: usize,
-    bytes: Vec<u8>,
+pub(crate) struct Flight {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// A job on a bad network.

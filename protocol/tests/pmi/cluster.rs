@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::pmi::{Conversation, Event, PeerFrames, Server};
+use coppice_protocol::pmi::{Conversation, Event, PeerFrames, Server, ServerRecord};
 
 use crate::placement::blocks;
 
@@ -47,12 +47,24 @@ impl Cluster {
     }
 
     /// Another job on other nodes that goes on from what this one is now. What is on its way is lost.
-    pub(crate) fn again(&self) -> Self {
-        let counts: Vec<u32> = self.servers.iter().map(|server| server.record().ranks() as u32).collect();
+    pub(crate) fn again(&mut self) -> Self {
+        let written: Vec<_> = (0..self.servers.len()).map(|node| self.write_down(node)).collect();
+        self.again_from(&written)
+    }
+
+    /// What a node is now.
+    pub(crate) fn write_down(&mut self, node: usize) -> Vec<u8> {
+        postcard::to_allocvec(&self.servers[node].record()).expect("plain data")
+    }
+
+    /// As [`Self::again`], from what each node was. Ranks have not said or heard anything since.
+    pub(crate) fn again_from(&self, written: &[Vec<u8>]) -> Self {
+        let records: Vec<ServerRecord> =
+            written.iter().map(|written| postcard::from_bytes(written).expect("as written")).collect();
+        let counts: Vec<u32> = records.iter().map(|record| record.ranks() as u32).collect();
         let mut other = Self::of(JobId(1), &[43; 32], &counts);
-        for (server, of) in other.servers.iter_mut().zip(&self.servers) {
-            let written = postcard::to_allocvec(&of.record()).expect("plain data");
-            server.restore(postcard::from_bytes(&written).expect("as written"), self.now_ns).expect("fits");
+        for (server, record) in other.servers.iter_mut().zip(records) {
+            server.restore(record, self.now_ns).expect("fits");
         }
         for (rank, (_, conversation)) in &self.conversations {
             let written = postcard::to_allocvec(conversation).expect("plain data");
@@ -115,6 +127,14 @@ impl Cluster {
         assert!(bytes.is_empty());
         assert_eq!(frame.signature(), self.servers[to].signature());
         self.servers[to].handle_frame(&frame, self.now_ns).expect("authentic");
+        self.settle_events();
+    }
+
+    /// Its ranks run again after what its nodes are was written down.
+    pub(crate) fn go_on(&mut self) {
+        for server in &mut self.servers {
+            server.ranks_run(self.now_ns);
+        }
         self.settle_events();
     }
 

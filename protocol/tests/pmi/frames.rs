@@ -1,7 +1,7 @@
 //! Frames between nodes: any split is the same, and nobody without the job's key is heard.
 
 use coppice_protocol::ids::JobId;
-use coppice_protocol::limits::{PMI_ASK_NS, PMI_FRAME_BODY_BYTES_MAX, PMI_SILENCE_NS};
+use coppice_protocol::limits::{PMI_ASK_NS, PMI_FRAME_BODY_BYTES_MAX, PMI_LETTER_BYTES_MAX, PMI_SILENCE_NS};
 use coppice_protocol::pmi::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, Server};
 use proptest::collection::vec;
 use proptest::prelude::any;
@@ -33,7 +33,7 @@ fn handle(server: &mut Server, bytes: &[u8]) -> Result<(), PeerError> {
 #[test]
 fn a_frame_has_the_announced_layout() {
     let (cluster, frame) = waiting();
-    assert_eq!(&frame[..8], b"CpPm\x01\0\x01\0");
+    assert_eq!(&frame[..8], b"CpPm\x02\0\x01\0");
     assert_eq!(frame[8..16], cluster.servers[0].signature().to_le_bytes());
     // Generation, step, from, to, part, parts, body.
     assert_eq!(frame[16..44], [&[0; 16][..], &[1, 0, 0, 0], &[0; 4], &[1, 0, 0, 0]].concat());
@@ -130,11 +130,14 @@ fn foreign_bytes_are_refused_early() {
     assert_eq!(changed(4, 9), PeerError::Version(9));
     assert_eq!(changed(6, 9), PeerError::Header);
     assert_eq!(changed(7, 1), PeerError::Header);
-    assert_eq!(changed(6, 2), PeerError::Header, "only steps have a body");
-    let too_long = PMI_FRAME_BODY_BYTES_MAX as u32 + 1;
-    let mut long = frame;
-    long[44..48].copy_from_slice(&too_long.to_le_bytes());
-    assert_eq!(refused(&long), PeerError::BodyTooLong(too_long));
+    assert_eq!(changed(6, 2), PeerError::BodyTooLong(7), "only steps and letters have a body");
+    for (kind, bytes_max) in [(1, PMI_FRAME_BODY_BYTES_MAX), (6, PMI_LETTER_BYTES_MAX)] {
+        let too_long = bytes_max as u32 + 1;
+        let mut long = frame.clone();
+        long[6] = kind;
+        long[44..48].copy_from_slice(&too_long.to_le_bytes());
+        assert_eq!(refused(&long), PeerError::BodyTooLong(too_long));
+    }
 }
 
 proptest! {

@@ -7,6 +7,8 @@ mod conversation;
 mod departures;
 mod frames;
 mod limits;
+mod names;
+mod names_lost;
 mod placement;
 mod second;
 mod verbatim;

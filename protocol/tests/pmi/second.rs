@@ -91,7 +91,13 @@ fn every_command_has_its_answer() {
         ),
         ("cmd=kvs-fence;thrid=5;", "cmd=kvs-fence-response;thrid=5;rc=0;"),
         ("cmd=spawn;ncmds=1;", "cmd=spawn-response;rc=-1;errmsg=not_supported;"),
-        ("cmd=name-publish;name=a;port=b;", "cmd=name-publish-response;rc=-1;errmsg=not_supported;"),
+        ("cmd=name-publish;name=a b;port=p;;q;infokeycount=0;", "cmd=name-publish-response;rc=0;"),
+        ("cmd=name-publish;name=a b;port=;", "cmd=name-publish-response;rc=-1;errmsg=name_is_published;"),
+        ("cmd=name-lookup;thrid=3;name=a b;", "cmd=name-lookup-response;thrid=3;port=p;;q;found=TRUE;rc=0;"),
+        ("cmd=name-unpublish;name=a b;", "cmd=name-unpublish-response;rc=0;"),
+        ("cmd=name-unpublish;name=a b;", "cmd=name-unpublish-response;rc=-1;errmsg=name_is_not_published;"),
+        ("cmd=name-lookup;name=a b;", "cmd=name-lookup-response;found=FALSE;rc=-1;errmsg=name_is_not_published;"),
+        ("cmd=name-lookup;", "cmd=name-lookup-response;rc=-1;errmsg=no_name_or_too_long;"),
         ("cmd=dance;", "cmd=dance-response;rc=-1;errmsg=unknown_command;"),
         ("", "cmd=unknown-response;rc=-1;errmsg=malformed_message;"),
         ("hello", "cmd=unknown-response;rc=-1;errmsg=malformed_message;"),
@@ -179,6 +185,17 @@ fn an_abort_ends_the_job() {
     say(&mut cluster, 1, "cmd=abort;isworld=TRUE;msg=it is \x1b over;;;");
     let message = "it is   over;".to_owned();
     assert_eq!(cluster.events, [Event::Abort { rank: Rank(1), code: 1, message }]);
+    // What MPICH says has the code in it.
+    for (message, code) in [
+        ("application called MPI_Abort(MPI_COMM_WORLD, 7) - process 0", 7),
+        ("application called MPI_Abort(my, world) - process 1, -3) - process 0", -3),
+        ("application called MPI_Abort(MPI_COMM_WORLD, 7", 1),
+        ("internal ABORT - process 0", 1),
+    ] {
+        let mut cluster = self::cluster(&[1]);
+        say(&mut cluster, 0, &format!("cmd=abort;isworld=TRUE;msg={message};"));
+        assert_eq!(cluster.events, [Event::Abort { rank: Rank(0), code, message: message.to_owned() }]);
+    }
 }
 
 #[test]

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::VERSION;
+use super::{Flavour, VERSION};
 use crate::command::{command, run_logged, target};
 
-/// What it is configured with. Everything a node does not have is left out rather than found missing: shared
+/// What all are configured with. Everything a node does not have is left out rather than found missing: shared
 /// libraries, shared memory, a topology, threads (which asynchronous I/O would start).
-pub(super) const OPTIONS: &[&str] = &[
+const OPTIONS: &[&str] = &[
     "--with-device=ch3:sock",
     "--enable-static",
     "--disable-shared",
@@ -25,29 +25,35 @@ pub(super) const OPTIONS: &[&str] = &[
 const STAMP: &str = "coppice-stamp";
 
 /// Whether this MPICH is in its place.
-pub(super) fn is_done(prefix: &Path) -> bool {
-    std::fs::read_to_string(prefix.join(STAMP)).is_ok_and(|found| found == stamp(prefix))
+pub(super) fn is_done(flavour: Flavour, prefix: &Path) -> bool {
+    std::fs::read_to_string(prefix.join(STAMP)).is_ok_and(|found| found == stamp(flavour, prefix))
+}
+
+/// All that it is configured with but its place.
+fn options(flavour: Flavour) -> Vec<&'static str> {
+    [OPTIONS, flavour.options()].concat()
 }
 
 /// What the installation at `prefix` should be made from. MPICH's scripts have their place written into them, so that
 /// is part of it.
-pub(super) fn stamp(prefix: &Path) -> String {
-    format!("{VERSION}\n{}\n{}\n", OPTIONS.join(" "), prefix.display())
+pub(super) fn stamp(flavour: Flavour, prefix: &Path) -> String {
+    format!("{VERSION}\n{}\n{}\n", options(flavour).join(" "), prefix.display())
 }
 
 /// Builds the source and puts the result in place whole.
 ///
 /// # Errors
 /// If a step fails; names its log.
-pub(super) fn install(archive: &Path, prefix: &Path) -> Result<()> {
+pub(super) fn install(flavour: Flavour, archive: &Path, prefix: &Path) -> Result<()> {
     let build = target().join("mpich-build");
     remove(&build)?;
     let source = build.join("source");
     unpack(archive, &source, &[])?;
     let log = build.join("build.log");
     let jobs = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    eprintln!("== MPICH {VERSION}: configuring and building, some minutes; log: {}", log.display());
-    let mut configure = command("./configure", OPTIONS);
+    let name = flavour.directory();
+    eprintln!("== MPICH {VERSION} ({name}): configuring and building, some minutes; log: {}", log.display());
+    let mut configure = command("./configure", &options(flavour));
     configure.arg("--prefix").arg(prefix);
     // Into a directory beside its place: one that is in place is complete.
     let staged = build.canonicalize()?.join("staged");
@@ -59,7 +65,7 @@ pub(super) fn install(archive: &Path, prefix: &Path) -> Result<()> {
         run_logged(step.current_dir(&source), &log)?;
     }
     let made = staged.join(prefix.strip_prefix("/").unwrap_or(prefix));
-    std::fs::write(made.join(STAMP), stamp(prefix)).context("make install left no directory")?;
+    std::fs::write(made.join(STAMP), stamp(flavour, prefix)).context("make install left no directory")?;
     remove(prefix)?;
     std::fs::rename(&made, prefix).with_context(|| format!("cannot move MPICH to {}", prefix.display()))?;
     remove(&build)

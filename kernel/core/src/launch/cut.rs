@@ -97,6 +97,7 @@ async fn member_again(
         next(&member, Phase::Go, switch).await;
     }
     let process = made.start(switch)?;
+    seat.runs_again();
     if switch.signal().is_none() {
         member.done();
     }

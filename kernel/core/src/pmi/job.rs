@@ -23,7 +23,7 @@ use crate::agent::Failures;
 use crate::errno::Errno;
 use crate::executor::{self, WaitQueue, race};
 use crate::files::readiness::Watchers;
-use crate::limits::PMI_CHARGE_BYTES;
+use crate::limits::{PMI_CHARGE_BYTES, PMI_NAMES_AHEAD_BYTES};
 use crate::net::Neighbours;
 use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
@@ -85,7 +85,8 @@ struct Outcome {
 
 impl State {
     /// Charges what has been allocated, which is at most what one step of a barrier brings: so much the kernel has for
-    /// itself. If there is no memory for more, the job fails.
+    /// itself. If there is no memory for more, the job fails. What ranks may publish next is charged before they do; if
+    /// there is no memory for that, they may not.
     fn pay(&mut self) {
         let Some(server) = &mut self.server else { return };
         let bytes = server.memory_bytes();
@@ -95,6 +96,10 @@ impl State {
             }
             self.charged_bytes += PMI_CHARGE_BYTES;
         }
+        if self.charged_bytes < bytes + PMI_NAMES_AHEAD_BYTES && self.charge.grow(PMI_CHARGE_BYTES).is_ok() {
+            self.charged_bytes += PMI_CHARGE_BYTES;
+        }
+        server.set_room_for_names(self.charged_bytes >= bytes + PMI_NAMES_AHEAD_BYTES);
     }
 
     fn outcome(&mut self, peers: &BTreeMap<u32, Watchers>) -> Outcome {
@@ -296,14 +301,19 @@ impl Job {
         self.with(|server, now_ns| server.rank_ended(rank, exit, now_ns));
     }
 
-    /// What is known of the job, and how many barriers its nodes have left.
+    /// What is known of the job, and how many barriers its nodes have left. Then see [`Self::ranks_run`].
     ///
     /// # Errors
     /// `ENOMEM`; `ESRCH`: it is over.
     pub(super) fn record(&self) -> Result<(Vec<u8>, u64), Errno> {
-        let record = self.state.lock().server.as_ref().map(Server::record).ok_or(Errno::ESRCH)?;
+        let record = self.state.lock().server.as_mut().map(Server::record).ok_or(Errno::ESRCH)?;
         let bytes = postcard::to_allocvec(&record).map_err(|_| Errno::ENOMEM)?;
         Ok((bytes, record.barriers()))
+    }
+
+    /// Ranks run again after [`Self::record`], or go on running.
+    pub(super) fn ranks_run(self: &Arc<Self>) {
+        self.with(Server::ranks_run);
     }
 
     /// Goes on from what was written down.

@@ -81,12 +81,18 @@ impl Seat {
         Endpoint::again(Arc::clone(&self.job), self.rank, record)
     }
 
-    /// What the node knows of the job, for a checkpoint, and how many barriers its nodes have left.
+    /// What the node knows of the job, for a checkpoint, and how many barriers its nodes have left. Nothing happens to
+    /// names that it keeps until [`Self::runs_again`].
     ///
     /// # Errors
     /// `ENOMEM`; `ESRCH`: the job is over.
     pub(crate) fn record_job(&self) -> Result<(Vec<u8>, u64), Errno> {
         self.job.record()
+    }
+
+    /// The rank runs again after that, as the others do or soon will.
+    pub(crate) fn runs_again(&self) {
+        self.job.ranks_run();
     }
 
     /// Has the node know of the job what was written down.

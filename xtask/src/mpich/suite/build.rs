@@ -20,9 +20,9 @@ const STAMP: &str = "coppice-stamp";
 /// # Errors
 /// If a step fails; names its log.
 pub(super) fn programs(mpich: &Mpich, wanted: Option<&BTreeSet<&str>>) -> Result<PathBuf> {
-    let directory = target().join("mpich-tests");
+    let directory = target().join(format!("{}-tests", mpich.flavour.directory()));
     let configured = directory.join(STAMP);
-    let stamp = install::stamp(&mpich.prefix);
+    let stamp = install::stamp(mpich.flavour, &mpich.prefix);
     let log = directory.with_extension("log");
     if std::fs::read_to_string(&configured).ok().as_deref() != Some(&stamp) {
         eprintln!("== MPICH's test programs: configuring; log: {}", log.display());

@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use super::cases::Case;
 use crate::bench::cluster::Cluster;
 use crate::build::Built;
-use crate::mpich::Mpich;
 
 /// Memory of a node: some of the programs send messages of hundreds of megabytes.
 const MEMORY: &str = "1G";
@@ -54,8 +53,8 @@ impl Runner {
     }
 
     /// On this host, under MPICH's mpiexec.
-    pub(super) fn native(mpich: &Mpich, programs: &Path) -> Self {
-        Self { place: Place::Native { mpiexec: mpich.prefix.join("bin/mpiexec") }, programs: programs.into() }
+    pub(super) fn native(mpiexec: PathBuf, programs: &Path) -> Self {
+        Self { place: Place::Native { mpiexec }, programs: programs.into() }
     }
 
     /// What the table calls it.

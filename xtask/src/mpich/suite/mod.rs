@@ -6,6 +6,7 @@
 mod build;
 mod cases;
 mod execute;
+mod library;
 
 use std::collections::BTreeSet;
 
@@ -14,6 +15,7 @@ use clap::Args;
 
 use self::cases::{Case, Known};
 use self::execute::{Outcome, Runner};
+use self::library::Library;
 use super::ready;
 use crate::build::everything;
 use crate::command::root;
@@ -30,6 +32,9 @@ const FAST: &str = include_str!("../../../../tests/guests/mpi/fast.txt");
 pub(crate) struct Options {
     /// Only programs whose line in MPICH's list contains this
     filter: Option<String>,
+    /// What the programs are built with
+    #[arg(long, value_enum, default_value_t = Library::Mpich)]
+    mpi: Library,
     /// Run each on this host under MPICH's own mpiexec as well
     #[arg(long)]
     native: bool,
@@ -60,8 +65,7 @@ pub(crate) fn build_fast() -> Result<()> {
 /// If a program fails that is not known to.
 pub(crate) fn run(options: &Options) -> Result<()> {
     setup::everything()?;
-    let mpich = ready()?;
-    let programs = build::programs(&mpich, None)?;
+    let programs = build::programs(&options.mpi.ready()?, None)?;
     let known = std::fs::read_to_string(root().join("tests/guests/mpi/known-failures.txt"))?;
     let known = Known::parse(&known)?;
     let mut cases = Vec::new();
@@ -78,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         runners.push(Runner::nodes(&everything()?, nodes, options.ranks_per_node, &options.up, &programs)?);
     }
     if options.native || options.native_only {
-        runners.push(Runner::native(&mpich, &programs));
+        runners.push(Runner::native(options.mpi.starter()?, &programs));
     }
     let mut tally = Tally::default();
     for case in &cases {

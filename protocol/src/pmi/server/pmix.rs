@@ -3,13 +3,51 @@
 //! What a rank has put for others elsewhere goes with a barrier as everything does: in pieces under keys that no other
 //! client can name, in the order in which they were put. So it is known, counted and written down as any key is.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::server::{Phase, Server};
-use super::space::PutError;
+use super::{Departure, Phase, Server};
 use crate::ids::Rank;
 use crate::limits::PMI_VALUE_BYTES_MAX;
-use crate::pmix::{Buckets, Dialect, Pairs, Reader, Status, Writer, pieces};
+use crate::pmi::space::PutError;
+use crate::pmix::{Buckets, Cards, Dialect, Pairs, Reader, Status, Writer, pieces};
+
+/// What PMIx clients of a node have put and wait for.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    cards: Cards,
+    /// Which of them want to hear when, ns.
+    alarms: BTreeMap<Rank, u64>,
+}
+
+impl Desk {
+    /// As it was written down.
+    pub(super) fn again(cards: Cards) -> Self {
+        Self { cards, alarms: BTreeMap::new() }
+    }
+
+    /// What is to be written down.
+    pub(super) fn cards(&self) -> Cards {
+        self.cards.clone()
+    }
+
+    /// What it takes of the node's memory, about, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.cards.memory_bytes()
+    }
+
+    /// When the first one wants to hear, ns.
+    pub(super) fn poll_timeout(&self) -> Option<u64> {
+        self.alarms.values().min().copied()
+    }
+
+    /// Those who want to hear now.
+    pub(super) fn take_due(&mut self, now_ns: u64) -> Vec<Rank> {
+        let due: Vec<Rank> = self.alarms.iter().filter(|(_, at_ns)| **at_ns <= now_ns).map(|(rank, _)| *rank).collect();
+        self.alarms.retain(|_, at_ns| *at_ns > now_ns);
+        due
+    }
+}
 
 /// Bytes of a key of pieces: a zero byte, how they are written, and the rank.
 const PREFIX_BYTES: usize = 6;
@@ -37,15 +75,17 @@ impl Server {
 
     /// As [`Self::attach`]; a rank that has said that it is done may begin once more.
     pub(crate) fn attach_again(&mut self, rank: Rank) -> bool {
-        if let Some(local) = self.local(rank) {
-            local.begin_again();
+        if let Some(local) = self.local(rank)
+            && local.departure == Some(Departure::Finalized)
+        {
+            (local.departure, local.is_heard) = (None, false);
         }
         self.attach(rank)
     }
 
     /// A rank of the node commits what it has put.
     pub(crate) fn commit(&mut self, rank: Rank, buckets: Buckets<'_>) -> Result<(), Status> {
-        let committed = self.cards.commit(rank, buckets);
+        let committed = self.pmix.cards.commit(rank, buckets);
         self.wake_who_await();
         committed
     }
@@ -54,7 +94,7 @@ impl Server {
     pub(crate) fn publish(&mut self, rank: Rank, dialect: Dialect) -> Result<(), Status> {
         let mut one = Writer::new(dialect);
         one.packed(1);
-        let pieces = pieces(self.cards.fresh(rank), one.bytes(), PMI_VALUE_BYTES_MAX);
+        let pieces = pieces(self.pmix.cards.fresh(rank), one.bytes(), PMI_VALUE_BYTES_MAX);
         let prefix = prefix(rank, dialect);
         let known = self.space.of_prefix(&prefix).count() as u32;
         for (piece, number) in pieces.iter().zip(known..) {
@@ -64,16 +104,16 @@ impl Server {
                 PutError::Duplicate | PutError::Key | PutError::Value => Status::BAD_PARAM,
             })?;
         }
-        self.cards.told(rank);
+        self.pmix.cards.told(rank);
         Ok(())
     }
 
     /// Appends what a rank has put, if there is something: this key, or if that is not said, anything.
     pub(crate) fn append_card(&self, of: Rank, key: Option<&[u8]>, dialect: Dialect, card: &mut Writer) -> bool {
         if self.here.has(of) {
-            let is_there = key.map_or_else(|| self.cards.is_there(of), |key| self.cards.has(of, key));
+            let is_there = key.map_or_else(|| self.pmix.cards.is_there(of), |key| self.pmix.cards.has(of, key));
             if is_there {
-                for pair in self.cards.near(of) {
+                for pair in self.pmix.cards.near(of) {
                     card.packed(1).put(pair);
                 }
             }
@@ -96,7 +136,7 @@ impl Server {
 
     /// Whether a rank of the node is gone, or has said that it is done: it puts nothing more.
     pub(crate) fn has_left(&self, rank: Rank) -> bool {
-        self.ranks.iter().any(|local| local.rank == rank && local.has_departed())
+        self.ranks.iter().any(|local| local.rank == rank && local.departure.is_some())
     }
 
     /// A rank does not wait in its barrier any longer; false if other nodes count on it already.
@@ -112,8 +152,8 @@ impl Server {
     /// A rank wants to hear at this time, ns, or not any more.
     pub(crate) fn wake_at(&mut self, rank: Rank, at_ns: Option<u64>) {
         match at_ns {
-            Some(at_ns) => self.alarms.insert(rank, at_ns),
-            None => self.alarms.remove(&rank),
+            Some(at_ns) => self.pmix.alarms.insert(rank, at_ns),
+            None => self.pmix.alarms.remove(&rank),
         };
     }
 }
