@@ -225,6 +225,17 @@ pub const PMIX_WAITS_MAX: usize = 256;
 /// What the ranks of a node may have put with PMIx, bytes: a commit beyond is answered `PMIX_ERR_OUT_OF_RESOURCE`.
 pub const PMIX_CARDS_BYTES_MAX: usize = 1024 * 1024;
 
+/// Pieces in which what a rank has put with PMIx goes to another node, bytes at most.
+pub const PMIX_PIECE_BYTES_MAX: usize = 12 * 1024;
+
+/// Bytes of parcels about what ranks have put that wait to be sent, of a node about a job; further ones are lost, as
+/// if on the way, and asked for again.
+pub const PMIX_PARCELS_BYTES_MAX: usize = 2 * PMIX_CARDS_BYTES_MAX;
+
+/// What a node keeps of what ranks of others have put and was fetched from there, bytes: beyond, some is forgotten, and
+/// fetched again when it is wanted.
+pub const PMIX_KNOWN_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 /// Ranks of a job of which each PMIx client is told when it begins; in a larger one, of those of its node.
 pub const PMIX_INFORMED_RANKS_MAX: u32 = 4096;
 

@@ -78,10 +78,12 @@ pub(crate) enum PeerFrameKind {
     Absent,
     /// A letter about a name, which the receiver may have to hand on.
     Letter,
+    /// A parcel about what a rank has put with PMIx, which the receiver may have to hand on.
+    Parcel,
 }
 
 impl PeerFrameKind {
-    const ALL: [Self; 6] = [Self::Step, Self::Have, Self::Ask, Self::NotYet, Self::Absent, Self::Letter];
+    const ALL: [Self; 7] = [Self::Step, Self::Have, Self::Ask, Self::NotYet, Self::Absent, Self::Letter, Self::Parcel];
 
     const fn code(self) -> u8 {
         match self {
@@ -91,13 +93,14 @@ impl PeerFrameKind {
             Self::NotYet => 4,
             Self::Absent => 5,
             Self::Letter => 6,
+            Self::Parcel => 7,
         }
     }
 
     /// Longest body of one, bytes.
     const fn body_bytes_max(self) -> usize {
         match self {
-            Self::Step => PMI_FRAME_BODY_BYTES_MAX,
+            Self::Step | Self::Parcel => PMI_FRAME_BODY_BYTES_MAX,
             Self::Letter => PMI_LETTER_BYTES_MAX,
             Self::Have | Self::Ask | Self::NotYet | Self::Absent => 0,
         }
@@ -198,9 +201,8 @@ impl PeerFrame {
         WireHeader::new(&answer, self.signature, 0).as_bytes().to_vec()
     }
 
-    /// Whether it carries a letter about a name.
-    pub(crate) fn is_letter(&self) -> bool {
-        self.header.kind == PeerFrameKind::Letter
+    pub(crate) fn kind(&self) -> PeerFrameKind {
+        self.header.kind
     }
 
     pub(crate) fn header(&self) -> Header {

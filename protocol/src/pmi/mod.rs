@@ -39,3 +39,4 @@ pub(crate) use self::placement::Places;
 pub use self::placement::{NodeRanks, Placement, PlacementError};
 pub use self::record::{BadRecord, ServerRecord};
 pub use self::server::{Event, Server};
+pub(crate) use self::spread::next_hop;

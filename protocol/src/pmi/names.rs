@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::frame::PeerError;
 use super::letter::{Answer, Letter, Refusal, Says, Wish};
 use super::shelf::{OVERHEAD_BYTES, Shelf, ShelfRecord};
+use super::spread::next_hop;
 use crate::ids::Rank;
 use crate::limits::{PMI_ASK_NS, PMI_ASKS_MAX, PMI_LETTERS_BYTES_MAX, PMI_SILENCE_NS};
 
@@ -249,9 +250,7 @@ impl Names {
     }
 
     fn hand_on(&mut self, to: u32, body: Vec<u8>) {
-        let distance = (u64::from(to) + u64::from(self.nodes) - u64::from(self.me)) % u64::from(self.nodes);
-        let Some(step) = distance.checked_ilog2() else { return };
-        let peer = ((u64::from(self.me) + (1 << step)) % u64::from(self.nodes)) as u32;
+        let Some((peer, step)) = next_hop(self.me, to, self.nodes) else { return };
         if self.has_room && self.letters_bytes + body.len() <= PMI_LETTERS_BYTES_MAX {
             self.letters_bytes += body.len();
             self.letters.push_back(Outgoing { peer, step, body });

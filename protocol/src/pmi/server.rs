@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use self::pmix::Desk;
 use super::attributes::Attributes;
 use super::failure::{Departure, Failure};
-use super::frame::{Keys, PeerError, PeerFrame};
+use super::frame::{Keys, PeerError, PeerFrame, PeerFrameKind};
 use super::names::Names;
 use super::placement::{NodeRanks, Placement};
 use super::record::{BadRecord, LocalRecord, ServerRecord};
@@ -26,6 +26,7 @@ use super::spread::{Completed, Spread};
 use crate::control::Exit;
 use crate::ids::{JobId, NodeId, Rank};
 use crate::limits::PMI_TELL_NS;
+use crate::pmix::Cards;
 
 /// What the owner of a server has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +123,7 @@ impl Server {
             mapping: placement.process_mapping(),
             space: Space::new(nodes),
             attributes: Attributes::default(),
-            pmix: Desk::default(),
+            pmix: Desk::new(Cards::default(), me, nodes),
             names: Names::new(me, nodes),
             spread: Spread::new(Keys::derive(job_key, job, nodes), me, nodes),
             ranks: here.ranks().map(local).collect(),
@@ -168,7 +169,7 @@ impl Server {
         self.space = Space::again(record.space, record.completed);
         self.space_name = record.space_name;
         self.attributes = Attributes::again(record.attributes);
-        self.pmix = Desk::again(record.cards);
+        self.pmix = Desk::new(record.cards, me, nodes);
         self.names = Names::again(me, nodes, record.names);
         self.go_on_with_names(now_ns);
         for (local, was) in self.ranks.iter_mut().zip(&record.ranks) {
@@ -323,6 +324,7 @@ impl Server {
         }
         local.departure = Some(how);
         let (was_waiting, is_unfinished) = (local.phase == Phase::InBarrier, local.has_spoken);
+        self.pmix.left(rank);
         self.wake_who_await();
         self.names.forget(rank);
         match how {
@@ -396,26 +398,32 @@ impl Server {
     /// # Errors
     /// [`PeerError`]: nothing of it was taken; the connection is of no more use.
     pub fn handle_frame(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
-        if frame.is_letter() {
-            return self.handle_letter(frame, now_ns);
+        match frame.kind() {
+            PeerFrameKind::Letter => self.handle_letter(frame, now_ns),
+            PeerFrameKind::Parcel => self.handle_parcel(frame, now_ns),
+            _ => {
+                self.spread.handle_frame(frame, now_ns)?;
+                self.go_on(now_ns);
+                Ok(())
+            }
         }
-        self.spread.handle_frame(frame, now_ns)?;
-        self.go_on(now_ns);
-        Ok(())
     }
 
     /// Whether there is something to send to a node: connect to it.
     #[must_use]
     pub fn has_output(&self, peer: u32) -> bool {
-        self.spread.has_output(peer) || self.names.has_output(peer)
+        self.spread.has_output(peer) || self.names.has_output(peer) || self.pmix.has_output(peer)
     }
 
     /// The bytes of the next frame for a node.
     pub fn poll_transmit(&mut self, peer: u32) -> Option<Vec<u8>> {
-        self.spread.poll_transmit(peer).or_else(|| {
-            let (step, letter) = self.names.poll_transmit(peer)?;
-            Some(self.spread.seal_letter(step, peer, &letter))
-        })
+        if let Some(frame) = self.spread.poll_transmit(peer) {
+            return Some(frame);
+        }
+        let letter = self.names.poll_transmit(peer).map(|it| (PeerFrameKind::Letter, it));
+        let (kind, (step, body)) =
+            letter.or_else(|| self.pmix.poll_transmit(peer).map(|it| (PeerFrameKind::Parcel, it)))?;
+        Some(self.spread.seal(kind, (step, peer), &body))
     }
 
     /// The connection to a node broke, and what was sent on it may be lost.
@@ -473,7 +481,7 @@ impl Server {
         }
         self.names.handle_timeout(now_ns);
         self.go_on_with_names(now_ns);
-        self.events.extend(self.pmix.take_due(now_ns).into_iter().map(Event::Released));
+        self.go_on_with_cards(now_ns);
         if let Some(silent) = self.spread.handle_timeout(now_ns).and_then(|index| self.placement.place(index)) {
             let (rank, node) = (self.here.first, self.here.node);
             self.fail(Failure::Silent { rank, node, silent: silent.node });

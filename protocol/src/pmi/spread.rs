@@ -72,6 +72,14 @@ struct Outgoing {
     sent: usize,
 }
 
+/// Who is the next on the way from `me` to node `to` of `nodes`, and in which step of a barrier that is the receiver:
+/// as near to it as a receiver can be without being behind it. Nobody, if that is this node.
+pub(crate) fn next_hop(me: u32, to: u32, nodes: u32) -> Option<(u32, u32)> {
+    let (me, to, nodes) = (u64::from(me), u64::from(to), u64::from(nodes));
+    let step = ((to + nodes - me) % nodes).checked_ilog2()?;
+    Some((((me + (1 << step)) % nodes) as u32, step))
+}
+
 /// A barrier that all nodes have entered, with all that was put before it.
 #[derive(Debug)]
 pub(crate) struct Completed {
@@ -242,7 +250,9 @@ impl Spread {
             return Err(PeerError::Nonsense("not for this node"));
         }
         let expected = match kind {
-            PeerFrameKind::Step | PeerFrameKind::NotYet | PeerFrameKind::Letter => self.predecessor(step),
+            PeerFrameKind::Step | PeerFrameKind::NotYet | PeerFrameKind::Letter | PeerFrameKind::Parcel => {
+                self.predecessor(step)
+            }
             PeerFrameKind::Have | PeerFrameKind::Ask => self.successor(step),
             // Who is asked about a step is its sender, who is told one its receiver: both may be unknown with the job.
             PeerFrameKind::Absent if from == self.successor(step) => from,
@@ -254,10 +264,9 @@ impl Spread {
         Ok(header)
     }
 
-    /// The frame that carries a letter to the receiver of a step.
-    pub(crate) fn seal_letter(&self, step: u32, to: u32, letter: &[u8]) -> Vec<u8> {
-        let kind = PeerFrameKind::Letter;
-        self.keys.seal(&Header { kind, generation: 0, step, from: self.me, to, part: 0, parts: 1 }, letter)
+    /// The frame that carries a letter or a parcel to the receiver of a step.
+    pub(crate) fn seal(&self, kind: PeerFrameKind, (step, to): (u32, u32), body: &[u8]) -> Vec<u8> {
+        self.keys.seal(&Header { kind, generation: 0, step, from: self.me, to, part: 0, parts: 1 }, body)
     }
 
     /// Takes a frame of another node about a barrier. Then see [`Self::advance`].
@@ -287,7 +296,7 @@ impl Spread {
                 self.entered_by_others = self.entered_by_others.max(generation + 1);
                 self.answer(from, generation, step);
             }
-            PeerFrameKind::NotYet | PeerFrameKind::Absent | PeerFrameKind::Letter => {}
+            PeerFrameKind::NotYet | PeerFrameKind::Absent | PeerFrameKind::Letter | PeerFrameKind::Parcel => {}
         }
         Ok(())
     }
@@ -297,7 +306,7 @@ impl Spread {
         self.walk.as_ref().is_some_and(|walk| match kind {
             PeerFrameKind::Step | PeerFrameKind::NotYet => (generation, step) == (self.completed, walk.step),
             PeerFrameKind::Absent => from == self.predecessor(walk.step),
-            PeerFrameKind::Have | PeerFrameKind::Ask | PeerFrameKind::Letter => false,
+            PeerFrameKind::Have | PeerFrameKind::Ask | PeerFrameKind::Letter | PeerFrameKind::Parcel => false,
         })
     }
 

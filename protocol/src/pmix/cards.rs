@@ -7,8 +7,10 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use super::dialect::Dialect;
 use super::request::{Buckets, Scope};
 use super::status::Status;
+use super::writer::Writer;
 use crate::ids::Rank;
 use crate::limits::PMIX_CARDS_BYTES_MAX;
 use crate::pmi::NodeRanks;
@@ -29,6 +31,10 @@ pub struct Cards {
 /// What one rank has put.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Card {
+    /// How they are written.
+    dialect: Option<Dialect>,
+    /// How often it has changed.
+    version: u64,
     near: Pairs,
     far: Pairs,
     /// Keys of `far` that others elsewhere have not heard of.
@@ -41,8 +47,10 @@ impl Cards {
     /// # Errors
     /// Why not all of it was taken: [`Status::OUT_OF_RESOURCE`] beyond [`PMIX_CARDS_BYTES_MAX`], and those of
     /// [`Buckets`].
-    pub fn commit(&mut self, rank: Rank, buckets: Buckets<'_>) -> Result<(), Status> {
+    pub fn commit(&mut self, rank: Rank, dialect: Dialect, buckets: Buckets<'_>) -> Result<(), Status> {
         let card = self.ranks.entry(rank).or_default();
+        card.dialect = Some(dialect);
+        card.version += 1;
         for bucket in buckets {
             let (scope, pairs) = bucket?;
             for pair in pairs {
@@ -79,6 +87,23 @@ impl Cards {
     pub fn fresh(&self, rank: Rank) -> impl Iterator<Item = &[u8]> {
         let card = self.ranks.get(&rank);
         card.into_iter().flat_map(|card| card.fresh.iter().filter_map(|key| card.far.get(key))).map(|pair| &**pair)
+    }
+
+    /// The pairs that a rank of the node has put for others elsewhere, each packed by a call of its own, and which
+    /// version that is; nothing if it has committed nothing.
+    ///
+    /// # Errors
+    /// [`Status::NOT_SUPPORTED`]: they are written otherwise.
+    pub fn far(&self, rank: Rank, dialect: Dialect) -> Result<Option<(u64, Vec<u8>)>, Status> {
+        let Some(card) = self.ranks.get(&rank) else { return Ok(None) };
+        if card.dialect != Some(dialect) {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let mut stream = Writer::new(dialect);
+        for pair in card.far.values() {
+            stream.packed(1).put(pair);
+        }
+        Ok(Some((card.version, stream.into_bytes())))
     }
 
     /// They have.

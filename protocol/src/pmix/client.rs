@@ -21,7 +21,7 @@ use super::status::Status;
 use super::writer::Writer;
 use super::{key, rank};
 use crate::ids::Rank;
-use crate::limits::{PMI_ANSWER_BYTES_MAX, PMI_MESSAGE_BYTES_MAX, PMIX_KEY_BYTES_MAX, PMIX_WAITS_MAX};
+use crate::limits::{PMI_ANSWER_BYTES_MAX, PMI_ASK_NS, PMI_MESSAGE_BYTES_MAX, PMIX_KEY_BYTES_MAX, PMIX_WAITS_MAX};
 use crate::pmi::Server;
 
 /// Lower tags are not calls: nobody waits for an answer.
@@ -146,7 +146,7 @@ impl Client {
                 },
             }
         }
-        self.wake_in_time(server);
+        self.wake_in_time(server, now_ns);
         bytes.len() - rest.len()
     }
 
@@ -168,8 +168,11 @@ impl Client {
         self.give_up_fences(dialect, server, now_ns);
         let mut waiting = core::mem::take(&mut self.gets);
         waiting.retain(|awaited| !self.answer_get(awaited, dialect, server, now_ns));
+        for awaited in &waiting {
+            server.want(awaited.of, dialect, now_ns);
+        }
         self.gets = waiting;
-        self.wake_in_time(server);
+        self.wake_in_time(server, now_ns);
     }
 
     /// The bytes to hand to the rank next.
@@ -188,10 +191,13 @@ impl Client {
 
     /// Has [`Self::poll`] called when the first of those who wait has waited long enough, and when others of the node
     /// have said something.
-    fn wake_in_time(&self, server: &mut Server) {
+    fn wake_in_time(&self, server: &mut Server, now_ns: u64) {
         let fences = self.fences.iter().filter(|fence| !fence.is_given_up).filter_map(|fence| fence.deadline_ns);
         let first = fences.chain(self.gets.iter().filter_map(|get| get.deadline_ns)).min();
-        server.wake_at(self.rank, first);
+        // What is waited for from elsewhere is asked for again as long as somebody says that he waits.
+        let renews = !self.gets.is_empty() && server.is_spread();
+        let renews_ns = renews.then(|| now_ns.saturating_add(PMI_ASK_NS / 2));
+        server.wake_at(self.rank, first.into_iter().chain(renews_ns).min());
         if !self.gets.is_empty() {
             server.await_others(self.rank);
         }
@@ -235,7 +241,7 @@ impl Client {
                 server.abort(self.rank, status, printable(message));
                 Status::SUCCESS
             }
-            Ok(Request::Commit(buckets)) => self.commit(buckets, server),
+            Ok(Request::Commit(buckets)) => self.commit(buckets, dialect, server),
             Ok(Request::Fence { members, collect, timeout_s }) => match self.fence(&members, server) {
                 Ok(()) => {
                     let deadline_ns = timeout_s.map(|seconds| deadline_ns(now_ns, seconds));
@@ -263,8 +269,8 @@ impl Client {
         self.say_status(tag, dialect, status);
     }
 
-    fn commit(&self, buckets: Buckets<'_>, server: &mut Server) -> Status {
-        server.commit(self.rank, buckets).err().unwrap_or(Status::SUCCESS)
+    fn commit(&self, buckets: Buckets<'_>, dialect: Dialect, server: &mut Server) -> Status {
+        server.commit(self.rank, dialect, buckets).err().unwrap_or(Status::SUCCESS)
     }
 
     // Fences.
@@ -357,12 +363,13 @@ impl Client {
         if self.fences.len() + self.gets.len() >= PMIX_WAITS_MAX {
             return Err(Status::OUT_OF_RESOURCE);
         }
+        server.want(awaited.of, dialect, now_ns);
         self.gets.push(awaited);
         Ok(())
     }
 
     /// Whether there was an answer, and room for it.
-    fn answer_get(&mut self, awaited: &Awaited, dialect: Dialect, server: &Server, now_ns: u64) -> bool {
+    fn answer_get(&mut self, awaited: &Awaited, dialect: Dialect, server: &mut Server, now_ns: u64) -> bool {
         if !self.has_room() {
             return false;
         }
@@ -371,8 +378,8 @@ impl Client {
         card.packed(1).process(process);
         if server.append_card(awaited.of, awaited.key.as_deref(), dialect, &mut card) {
             self.say_card(awaited.tag, dialect, card.bytes());
-        } else if server.has_left(awaited.of) {
-            self.say_status(awaited.tag, dialect, Status::NOT_FOUND);
+        } else if let Some(status) = server.why_nothing(awaited.of) {
+            self.say_status(awaited.tag, dialect, status);
         } else if awaited.deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns) {
             self.say_status(awaited.tag, dialect, Status::TIMEOUT);
         } else {

@@ -12,16 +12,19 @@
 //! | [`Status`], [`key`], [`rank`] | what has a number or a name |
 //! | [`information`] | what is known of a job from its start |
 //! | [`Cards`] | what ranks have put |
+//! | `exchange` | the same of ranks of other nodes, when no fence has brought it |
 //! | [`Client`] | the conversation with one rank |
 
 mod cards;
 mod client;
 mod dialect;
+mod exchange;
 mod handshake;
 mod header;
 pub mod information;
 pub mod key;
 mod kind;
+mod parcel;
 mod reader;
 mod request;
 mod status;
@@ -31,6 +34,7 @@ pub use self::cards::Cards;
 pub(crate) use self::cards::pieces;
 pub use self::client::Client;
 pub use self::dialect::Dialect;
+pub(crate) use self::exchange::{Exchange, Own};
 pub use self::handshake::Greeting;
 pub use self::kind::Kind;
 pub use self::reader::{Info, Process, Read, Reader};

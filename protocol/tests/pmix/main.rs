@@ -1,5 +1,6 @@
 //! PMIx: what clients of OpenPMIx say, and what they hear.
 
+mod exchange;
 mod fences;
 mod gets;
 mod greetings;

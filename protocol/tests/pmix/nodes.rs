@@ -176,6 +176,11 @@ impl Nodes {
 
     /// Everything that nodes have to say to each other arrives.
     pub(crate) fn settle(&mut self) {
+        self.settle_but(|| false);
+    }
+
+    /// The same, but for what is lost.
+    pub(crate) fn settle_but(&mut self, mut is_lost: impl FnMut() -> bool) {
         loop {
             let mut frames = Vec::new();
             for server in &mut self.servers {
@@ -189,6 +194,9 @@ impl Nodes {
                 return;
             }
             for (to, bytes) in frames {
+                if is_lost() {
+                    continue;
+                }
                 let frame = PeerFrames::default().advance(&mut &bytes[..]).expect("a frame").expect("whole");
                 self.servers[to].handle_frame(&frame, self.now_ns).expect("authentic");
             }

@@ -6,24 +6,27 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::{Departure, Phase, Server};
+use super::{Departure, Event, Local, Phase, Server};
 use crate::ids::Rank;
 use crate::limits::PMI_VALUE_BYTES_MAX;
+use crate::pmi::frame::{PeerError, PeerFrame};
 use crate::pmi::space::PutError;
-use crate::pmix::{Buckets, Cards, Dialect, Pairs, Reader, Status, Writer, pieces};
+use crate::pmix::{Buckets, Cards, Dialect, Exchange, Own, Pairs, Reader, Status, Writer, pieces};
 
 /// What PMIx clients of a node have put and wait for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Desk {
     cards: Cards,
+    /// The same of other nodes' ranks.
+    exchange: Exchange,
     /// Which of them want to hear when, ns.
     alarms: BTreeMap<Rank, u64>,
 }
 
 impl Desk {
-    /// As it was written down.
-    pub(super) fn again(cards: Cards) -> Self {
-        Self { cards, alarms: BTreeMap::new() }
+    /// Of node `me` of `nodes`, whose ranks have put this.
+    pub(super) fn new(cards: Cards, me: u32, nodes: u32) -> Self {
+        Self { cards, exchange: Exchange::new(me, nodes), alarms: BTreeMap::new() }
     }
 
     /// What is to be written down.
@@ -33,20 +36,57 @@ impl Desk {
 
     /// What it takes of the node's memory, about, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.cards.memory_bytes()
+        self.cards.memory_bytes() + self.exchange.memory_bytes()
     }
 
-    /// When the first one wants to hear, ns.
+    /// When something is to be done, ns.
     pub(super) fn poll_timeout(&self) -> Option<u64> {
-        self.alarms.values().min().copied()
+        self.alarms.values().copied().chain(self.exchange.poll_timeout()).min()
+    }
+
+    /// Whether there is something for a node.
+    pub(super) fn has_output(&self, peer: u32) -> bool {
+        self.exchange.has_output(peer)
+    }
+
+    /// The next parcel for a node, and in which step it is the receiver.
+    pub(super) fn poll_transmit(&mut self, peer: u32) -> Option<(u32, Vec<u8>)> {
+        self.exchange.poll_transmit(peer)
+    }
+
+    /// A rank of this node puts nothing more.
+    pub(super) fn left(&mut self, rank: Rank) {
+        self.exchange.left(rank);
     }
 
     /// Those who want to hear now.
-    pub(super) fn take_due(&mut self, now_ns: u64) -> Vec<Rank> {
+    fn take_due(&mut self, now_ns: u64) -> Vec<Rank> {
         let due: Vec<Rank> = self.alarms.iter().filter(|(_, at_ns)| **at_ns <= now_ns).map(|(rank, _)| *rank).collect();
         self.alarms.retain(|_, at_ns| *at_ns > now_ns);
         due
     }
+}
+
+/// What a node says to others of its own ranks.
+struct OwnCards<'a> {
+    cards: &'a Cards,
+    ranks: &'a [Local],
+}
+
+impl Own for OwnCards<'_> {
+    fn card(&self, rank: Rank, dialect: Dialect) -> Result<Option<(u64, Vec<u8>)>, Status> {
+        self.cards.far(rank, dialect)
+    }
+
+    fn has_left(&self, rank: Rank) -> bool {
+        self.ranks.iter().find(|local| local.rank == rank).is_none_or(|local| local.departure.is_some())
+    }
+}
+
+/// Whether some pairs have one with this key, or any if that is not said.
+fn has(stream: &[u8], key: Option<&[u8]>, dialect: Dialect) -> bool {
+    let mut pairs = Pairs::of(Reader::new(stream, dialect)).map_while(Result::ok);
+    key.map_or(!stream.is_empty(), |key| pairs.any(|(name, _)| name == key))
 }
 
 /// Bytes of a key of pieces: a zero byte, how they are written, and the rank.
@@ -84,8 +124,9 @@ impl Server {
     }
 
     /// A rank of the node commits what it has put.
-    pub(crate) fn commit(&mut self, rank: Rank, buckets: Buckets<'_>) -> Result<(), Status> {
-        let committed = self.pmix.cards.commit(rank, buckets);
+    pub(crate) fn commit(&mut self, rank: Rank, dialect: Dialect, buckets: Buckets<'_>) -> Result<(), Status> {
+        let committed = self.pmix.cards.commit(rank, dialect, buckets);
+        self.pmix.exchange.committed(rank);
         self.wake_who_await();
         committed
     }
@@ -119,24 +160,57 @@ impl Server {
             }
             return is_there;
         }
+        // What was fetched is what the rank had put then, all of it.
+        if let Some(fetched) = self.pmix.exchange.card(of)
+            && has(fetched, key, dialect)
+        {
+            card.put(fetched);
+            return true;
+        }
         let prefix = prefix(of, dialect);
         let stream: Vec<u8> = self.space.of_prefix(&prefix).flatten().copied().collect();
-        let is_there = match key {
-            None => !stream.is_empty(),
-            Some(key) => {
-                let mut pairs = Pairs::of(Reader::new(&stream, dialect)).map_while(Result::ok);
-                pairs.any(|(name, _)| name == key)
-            }
-        };
+        let is_there = has(&stream, key, dialect);
         if is_there {
             card.put(&stream);
         }
         is_there
     }
 
-    /// Whether a rank of the node is gone, or has said that it is done: it puts nothing more.
-    pub(crate) fn has_left(&self, rank: Rank) -> bool {
-        self.ranks.iter().any(|local| local.rank == rank && local.departure.is_some())
+    /// A rank here waits for what another one puts.
+    pub(crate) fn want(&mut self, of: Rank, dialect: Dialect, now_ns: u64) {
+        if !self.here.has(of)
+            && let Some(owner) = self.placement.index_of_rank(of)
+        {
+            self.pmix.exchange.want(of, owner, dialect, now_ns);
+        }
+    }
+
+    /// Whether the job has other nodes.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.placement.nodes() > 1
+    }
+
+    /// Why a rank puts nothing more, if that is so: it is gone, or has said that it is done.
+    pub(crate) fn why_nothing(&self, rank: Rank) -> Option<Status> {
+        let has_left = self.ranks.iter().any(|local| local.rank == rank && local.departure.is_some());
+        if has_left { Some(Status::NOT_FOUND) } else { self.pmix.exchange.why_nothing(rank) }
+    }
+
+    pub(super) fn handle_parcel(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
+        self.spread.verify(frame)?;
+        let (cards, ranks) = (&self.pmix.cards, &self.ranks);
+        if self.pmix.exchange.handle(frame.body(), &OwnCards { cards, ranks }, now_ns)? {
+            self.wake_who_await();
+        }
+        Ok(())
+    }
+
+    /// Does what it is time for.
+    pub(super) fn go_on_with_cards(&mut self, now_ns: u64) {
+        if self.pmix.exchange.handle_timeout(now_ns) {
+            self.wake_who_await();
+        }
+        self.events.extend(self.pmix.take_due(now_ns).into_iter().map(Event::Released));
     }
 
     /// A rank does not wait in its barrier any longer; false if other nodes count on it already.

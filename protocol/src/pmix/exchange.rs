@@ -1,0 +1,270 @@
+//! Cards of ranks of other nodes, when no fence has brought them: the node of the rank is asked for them, and what it
+//! answers is kept here for all ranks of this one.
+//!
+//! **Nothing of it is a state that two nodes share.** A node that wants a card asks for it every [`PMI_ASK_NS`] for as
+//! long as one of its ranks waits, and whoever is asked answers what is so: the card, nothing yet, or that there will
+//! be nothing. What is lost on the way is asked for again; a checkpoint has nothing of it, since ranks that go on ask
+//! anew. That a rank has committed more is told to those who have asked for its card, so that nobody waits for the
+//! next time.
+//!
+//! Parcels go where barriers go, from node to node ([`crate::pmi`]), and are not kept on the way.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use super::dialect::Dialect;
+use super::parcel::{PIECES_MAX, Parcel, Says};
+use super::status::Status;
+use crate::ids::Rank;
+use crate::limits::{PMI_ASK_NS, PMI_SILENCE_NS, PMIX_KNOWN_BYTES_MAX, PMIX_PARCELS_BYTES_MAX, PMIX_PIECE_BYTES_MAX};
+use crate::pmi::{PeerError, next_hop};
+
+/// What a piece of memory takes beyond its bytes, about.
+const OVERHEAD_BYTES: usize = 96;
+
+/// What this node says of its own ranks.
+pub(crate) trait Own {
+    /// What the rank has put for others elsewhere, as one stream, and which version of it that is; nothing if it has
+    /// committed nothing. An error: there will be nothing that is written so.
+    fn card(&self, rank: Rank, dialect: Dialect) -> Result<Option<(u64, Vec<u8>)>, Status>;
+
+    /// Whether it puts nothing more.
+    fn has_left(&self, rank: Rank) -> bool;
+}
+
+/// See this module.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    me: u32,
+    nodes: u32,
+    /// What ranks here wait for.
+    fetches: BTreeMap<Rank, Fetch>,
+    /// What is known of ranks of other nodes.
+    known: BTreeMap<Rank, Box<[u8]>>,
+    known_bytes: usize,
+    /// Ranks of other nodes from which nothing comes, and why.
+    gone: BTreeMap<Rank, Status>,
+    /// Nodes that have asked for cards of ranks here.
+    askers: BTreeMap<Rank, BTreeSet<u32>>,
+    /// To be handed on: at most [`PMIX_PARCELS_BYTES_MAX`] bytes. Further ones are lost, as any may be.
+    parcels: VecDeque<Outgoing>,
+    parcels_bytes: usize,
+}
+
+/// A card that is asked for.
+#[derive(Debug)]
+struct Fetch {
+    owner: u32,
+    dialect: Dialect,
+    /// When its node was last heard of, or first asked, ns.
+    heard_ns: u64,
+    /// When to ask again, ns.
+    again_ns: u64,
+    /// Somebody has said since it was asked last that he waits.
+    is_wanted: bool,
+    version: u64,
+    pieces: BTreeMap<u32, Box<[u8]>>,
+}
+
+/// A parcel on its way.
+#[derive(Debug)]
+struct Outgoing {
+    /// Who gets it next: the receiver of this step of a barrier.
+    peer: u32,
+    step: u32,
+    body: Vec<u8>,
+}
+
+impl Exchange {
+    /// For node `me` of `nodes`.
+    pub(crate) fn new(me: u32, nodes: u32) -> Self {
+        Self {
+            me,
+            nodes,
+            fetches: BTreeMap::new(),
+            known: BTreeMap::new(),
+            known_bytes: 0,
+            gone: BTreeMap::new(),
+            askers: BTreeMap::new(),
+            parcels: VecDeque::new(),
+            parcels_bytes: 0,
+        }
+    }
+
+    /// What it takes of the node's memory, about, bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let coming = self.fetches.values().flat_map(|fetch| fetch.pieces.values()).map(|piece| piece.len());
+        let askers = self.askers.values().map(BTreeSet::len).sum::<usize>();
+        let things = self.fetches.len() + self.known.len() + self.gone.len() + askers + self.parcels.len();
+        coming.sum::<usize>() + self.known_bytes + self.parcels_bytes + things * OVERHEAD_BYTES
+    }
+
+    /// What a rank of another node has put, as far as that is known.
+    pub(crate) fn card(&self, rank: Rank) -> Option<&[u8]> {
+        self.known.get(&rank).map(|card| &**card)
+    }
+
+    /// Why nothing more comes from a rank of another node, if that is so.
+    pub(crate) fn why_nothing(&self, rank: Rank) -> Option<Status> {
+        self.gone.get(&rank).copied()
+    }
+
+    /// A rank here waits for what a rank of node `owner` puts.
+    pub(crate) fn want(&mut self, rank: Rank, owner: u32, dialect: Dialect, now_ns: u64) {
+        if let Some(fetch) = self.fetches.get_mut(&rank) {
+            fetch.is_wanted = true;
+            return;
+        }
+        let again_ns = now_ns.saturating_add(PMI_ASK_NS);
+        let pieces = BTreeMap::new();
+        let fetch = Fetch { owner, dialect, heard_ns: now_ns, again_ns, is_wanted: true, version: 0, pieces };
+        self.gone.remove(&rank);
+        self.fetches.insert(rank, fetch);
+        self.post(owner, rank, Says::Wants(dialect));
+    }
+
+    /// A rank of this node has put more.
+    pub(crate) fn committed(&mut self, rank: Rank) {
+        for asker in self.askers.get(&rank).cloned().unwrap_or_default() {
+            self.post(asker, rank, Says::News);
+        }
+    }
+
+    /// A rank of this node puts nothing more.
+    pub(crate) fn left(&mut self, rank: Rank) {
+        for asker in self.askers.remove(&rank).unwrap_or_default() {
+            self.post(asker, rank, Says::Gone);
+        }
+    }
+
+    fn post(&mut self, to: u32, rank: Rank, says: Says) {
+        if let Ok(body) = (Parcel { from: self.me, to, rank, says }).encode() {
+            self.hand_on(to, body);
+        }
+    }
+
+    fn hand_on(&mut self, to: u32, body: Vec<u8>) {
+        let Some((peer, step)) = next_hop(self.me, to, self.nodes) else { return };
+        if self.parcels_bytes + body.len() <= PMIX_PARCELS_BYTES_MAX {
+            self.parcels_bytes += body.len();
+            self.parcels.push_back(Outgoing { peer, step, body });
+        }
+    }
+
+    /// Takes a parcel, for this node or for another. Says whether ranks here that wait may find something now.
+    ///
+    /// # Errors
+    /// [`PeerError`]: it makes no sense.
+    pub(crate) fn handle(&mut self, body: &[u8], own: &dyn Own, now_ns: u64) -> Result<bool, PeerError> {
+        let Parcel { from, to, rank, says } = Parcel::decode(body, self.nodes)?;
+        if to != self.me {
+            self.hand_on(to, body.to_vec());
+            return Ok(false);
+        }
+        if let Says::Wants(dialect) = says {
+            self.answer(from, rank, own.card(rank, dialect), own.has_left(rank));
+            return Ok(false);
+        }
+        let Some(fetch) = self.fetches.get_mut(&rank).filter(|fetch| fetch.owner == from) else { return Ok(false) };
+        fetch.heard_ns = now_ns;
+        match says {
+            Says::Wants(_) | Says::Nothing => {}
+            Says::News => {
+                let dialect = fetch.dialect;
+                self.post(from, rank, Says::Wants(dialect));
+            }
+            Says::Gone => {
+                self.fetches.remove(&rank);
+                self.gone.insert(rank, Status::NOT_FOUND);
+                return Ok(true);
+            }
+            Says::Piece { version, number, count, bytes } => {
+                if fetch.version != version {
+                    (fetch.version, fetch.pieces) = (version, BTreeMap::new());
+                }
+                fetch.pieces.insert(number, bytes);
+                if fetch.pieces.len() == count as usize {
+                    let whole: Vec<u8> = core::mem::take(&mut fetch.pieces).into_values().flatten().collect();
+                    self.learn(rank, whole.into());
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn answer(&mut self, to: u32, rank: Rank, card: Result<Option<(u64, Vec<u8>)>, Status>, is_last: bool) {
+        match card {
+            Err(_) => return self.post(to, rank, Says::Gone),
+            Ok(None) => self.post(to, rank, Says::Nothing),
+            Ok(Some((version, stream))) => {
+                // An empty card has one piece, which is empty.
+                let pieces: Vec<&[u8]> = stream.chunks(PMIX_PIECE_BYTES_MAX).collect();
+                let pieces = if pieces.is_empty() { Vec::from([&[][..]]) } else { pieces };
+                let count = (pieces.len() as u32).min(PIECES_MAX);
+                for (piece, number) in pieces.into_iter().zip(0..count) {
+                    self.post(to, rank, Says::Piece { version, number, count, bytes: piece.into() });
+                }
+            }
+        }
+        if is_last {
+            self.post(to, rank, Says::Gone);
+        } else {
+            self.askers.entry(rank).or_default().insert(to);
+        }
+    }
+
+    /// What is known of others has room for this beside what was learnt last.
+    fn learn(&mut self, rank: Rank, card: Box<[u8]>) {
+        if let Some(before) = self.known.remove(&rank) {
+            self.known_bytes -= before.len();
+        }
+        while self.known_bytes + card.len() > PMIX_KNOWN_BYTES_MAX
+            && let Some((_, forgotten)) = self.known.pop_first()
+        {
+            self.known_bytes -= forgotten.len();
+        }
+        self.known_bytes += card.len();
+        self.known.insert(rank, card);
+    }
+
+    /// Whether there is a parcel for a node.
+    pub(crate) fn has_output(&self, peer: u32) -> bool {
+        self.parcels.iter().any(|parcel| parcel.peer == peer)
+    }
+
+    /// The next parcel for a node: the step of barriers in which that is the receiver, and the body of the frame.
+    pub(crate) fn poll_transmit(&mut self, peer: u32) -> Option<(u32, Vec<u8>)> {
+        let place = self.parcels.iter().position(|parcel| parcel.peer == peer)?;
+        let Outgoing { step, body, .. } = self.parcels.remove(place)?;
+        self.parcels_bytes -= body.len();
+        Some((step, body))
+    }
+
+    /// When [`Self::handle_timeout`] wants to be called, ns.
+    pub(crate) fn poll_timeout(&self) -> Option<u64> {
+        self.fetches.values().map(|fetch| fetch.again_ns.min(fetch.heard_ns.saturating_add(PMI_SILENCE_NS))).min()
+    }
+
+    /// Says what time it is, and hears whether ranks here that wait wait in vain now.
+    pub(crate) fn handle_timeout(&mut self, now_ns: u64) -> bool {
+        let silent = |fetch: &Fetch| now_ns >= fetch.heard_ns.saturating_add(PMI_SILENCE_NS);
+        let lost: Vec<Rank> = self.fetches.iter().filter(|(_, fetch)| silent(fetch)).map(|(rank, _)| *rank).collect();
+        for rank in &lost {
+            self.fetches.remove(rank);
+            self.gone.insert(*rank, Status::UNREACHABLE);
+        }
+        let due = |fetch: &Fetch| now_ns >= fetch.again_ns;
+        self.fetches.retain(|_, fetch| !due(fetch) || fetch.is_wanted);
+        let mut again = Vec::new();
+        for (rank, fetch) in self.fetches.iter_mut().filter(|(_, fetch)| due(fetch)) {
+            (fetch.again_ns, fetch.is_wanted) = (now_ns.saturating_add(PMI_ASK_NS), false);
+            again.push((fetch.owner, *rank, fetch.dialect));
+        }
+        for (owner, rank, dialect) in again {
+            self.post(owner, rank, Says::Wants(dialect));
+        }
+        !lost.is_empty()
+    }
+}

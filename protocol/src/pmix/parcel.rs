@@ -1,0 +1,68 @@
+//! What nodes of a job say to each other about what ranks have put ([`super::exchange`]).
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::dialect::Dialect;
+use crate::ids::Rank;
+use crate::limits::{PMIX_CARDS_BYTES_MAX, PMIX_PIECE_BYTES_MAX};
+use crate::pmi::PeerError;
+
+/// From one node to another, by their index in the job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Parcel {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    /// Whose card it is about.
+    pub(super) rank: Rank,
+    pub(super) says: Says,
+}
+
+/// What is in a parcel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Says {
+    /// The sender wants the card, written so, and wants to hear when there is another.
+    Wants(Dialect),
+    /// A piece of it.
+    Piece {
+        /// Pieces of two versions do not fit together.
+        version: u64,
+        number: u32,
+        count: u32,
+        bytes: Box<[u8]>,
+    },
+    /// There is nothing yet.
+    Nothing,
+    /// There is something new.
+    News,
+    /// The rank has left, or writes otherwise: there will be nothing.
+    Gone,
+}
+
+/// Pieces that a card has at most.
+pub(super) const PIECES_MAX: u32 = (PMIX_CARDS_BYTES_MAX / PMIX_PIECE_BYTES_MAX) as u32 + 1;
+
+impl Parcel {
+    /// The body of a frame.
+    pub(super) fn encode(&self) -> Result<Vec<u8>, PeerError> {
+        // Plain data into a growing vector has no other way to fail.
+        postcard::to_allocvec(self).map_err(|_| PeerError::OutOfMemory)
+    }
+
+    /// Understands the body of a frame in a job of so many nodes.
+    pub(super) fn decode(body: &[u8], nodes: u32) -> Result<Self, PeerError> {
+        let Ok((parcel, [])) = postcard::take_from_bytes::<Self>(body) else {
+            return Err(PeerError::Nonsense("parcel"));
+        };
+        let is_within_limits = match &parcel.says {
+            Says::Piece { number, count, bytes, .. } => {
+                number < count && *count <= PIECES_MAX && bytes.len() <= PMIX_PIECE_BYTES_MAX
+            }
+            Says::Wants(_) | Says::Nothing | Says::News | Says::Gone => true,
+        };
+        let are_two = parcel.from < nodes && parcel.to < nodes && parcel.from != parcel.to;
+        if is_within_limits && are_two { Ok(parcel) } else { Err(PeerError::Nonsense("what a parcel says")) }
+    }
+}

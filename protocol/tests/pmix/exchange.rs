@@ -1,0 +1,166 @@
+//! What ranks get from other nodes without a fence.
+
+use coppice_protocol::control::Exit;
+use coppice_protocol::ids::Rank;
+use coppice_protocol::limits::{PMI_ASK_NS, PMI_SILENCE_NS, PMIX_CARDS_BYTES_MAX};
+use coppice_protocol::pmix::{Dialect, Status, Value};
+use proptest::collection::vec;
+use proptest::prelude::any;
+use proptest::{prop_assert, prop_assert_eq, proptest};
+
+use crate::nodes::{Nodes, SECOND_NS};
+
+const REMOTE: u8 = 2;
+
+fn commit(nodes: &mut Nodes, rank: u32, pairs: &[(&str, Value<'_>)]) {
+    let call = nodes.commit(REMOTE, pairs);
+    assert_eq!(nodes.ask_status(rank, &call), Status::SUCCESS);
+}
+
+#[test]
+fn what_is_put_elsewhere_is_fetched() {
+    for dialect in [Dialect::Short, Dialect::Wide] {
+        let mut nodes = Nodes::new(&[1, 2, 1, 1, 1], dialect);
+        for of in 0..6 {
+            commit(&mut nodes, of, &[("card", Value::Number(of + 40)), ("other", Value::Truth(true))]);
+        }
+        for (of, by) in (0..6).flat_map(|of| (0..6).map(move |by| (of, by))) {
+            if nodes.clients[&of].0 == nodes.clients[&by].0 {
+                continue;
+            }
+            let call = nodes.get(of, Some("card"), &[]);
+            let tag = nodes.call(by, &call);
+            nodes.settle();
+            let heard = nodes.hear(by);
+            assert_eq!((heard.len(), heard[0].0), (1, tag));
+            let card = nodes.card(&heard[0].1);
+            assert_eq!((card.len(), card["card"].last()), (2, Some(&(of as u8 + 40))));
+        }
+    }
+}
+
+#[test]
+fn what_was_fetched_is_there_at_once_for_all_of_the_node() {
+    let mut nodes = Nodes::new(&[1, 2], Dialect::Short);
+    commit(&mut nodes, 0, &[("card", Value::Number(1))]);
+    let (get, now) =
+        (nodes.get(0, Some("card"), &[]), nodes.get(0, Some("card"), &[("pmix.immediate", Value::Truth(true))]));
+    assert_eq!(nodes.ask_status(2, &now), Status::NOT_FOUND);
+    nodes.call(1, &get);
+    nodes.settle();
+    assert_eq!(nodes.hear(1).len(), 1);
+    let answer = nodes.ask(2, &now);
+    assert_eq!(nodes.card(&answer).len(), 1);
+}
+
+#[test]
+fn what_is_put_later_comes_when_it_is_put() {
+    let mut nodes = Nodes::new(&[1, 1, 1], Dialect::Short);
+    let get = nodes.get(0, Some("later"), &[]);
+    let tag = nodes.call(2, &get);
+    nodes.settle();
+    commit(&mut nodes, 0, &[("first", Value::Number(1))]);
+    nodes.settle();
+    for _ in 0..5 {
+        nodes.pass(SECOND_NS);
+        assert_eq!(nodes.hear(2), []);
+        nodes.settle();
+    }
+    commit(&mut nodes, 0, &[("later", Value::Number(2))]);
+    nodes.settle();
+    let heard = nodes.hear(2);
+    assert_eq!((heard.len(), heard[0].0, nodes.card(&heard[0].1).len()), (1, tag, 2));
+}
+
+#[test]
+fn nobody_waits_for_a_rank_that_puts_nothing_more() {
+    for has_put in [false, true] {
+        for asks_first in [false, true] {
+            let mut nodes = Nodes::new(&[1, 1], Dialect::Short);
+            if has_put {
+                commit(&mut nodes, 0, &[("some", Value::Number(1))]);
+            }
+            let (get, finalize) = (nodes.get(0, Some("other"), &[]), nodes.command(5));
+            if asks_first {
+                nodes.call(1, &get);
+                nodes.settle();
+                assert_eq!(nodes.hear(1), []);
+            }
+            assert_eq!(nodes.ask_status(0, &finalize), Status::SUCCESS);
+            nodes.servers[0].rank_ended(Rank(0), Exit::Status(0), 0);
+            if !asks_first {
+                nodes.call(1, &get);
+            }
+            nodes.settle();
+            let heard = nodes.hear(1);
+            assert_eq!((heard.len(), nodes.status(&heard[0].1)), (1, Status::NOT_FOUND));
+        }
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_node_that_is_silent() {
+    let mut nodes = Nodes::new(&[1, 1], Dialect::Short);
+    let get = nodes.get(0, Some("card"), &[]);
+    nodes.call(1, &get);
+    let mut passed = 0;
+    while passed < PMI_SILENCE_NS {
+        assert_eq!(nodes.hear(1), [], "{passed}");
+        passed += PMI_ASK_NS / 2;
+        nodes.pass(PMI_ASK_NS / 2);
+    }
+    let heard = nodes.hear(1);
+    assert_eq!(nodes.status(&heard[0].1), Status::UNREACHABLE);
+}
+
+#[test]
+fn what_is_asked_for_is_asked_for_no_longer_than_somebody_waits() {
+    let mut nodes = Nodes::new(&[1, 1], Dialect::Short);
+    let get = nodes.get(0, Some("card"), &[("pmix.timeout", Value::Number(1))]);
+    nodes.call(1, &get);
+    nodes.settle();
+    nodes.pass(SECOND_NS);
+    assert_eq!(nodes.hear(1).len(), 1);
+    for _ in 0..4 {
+        nodes.pass(PMI_ASK_NS);
+        nodes.settle();
+    }
+    assert_eq!(nodes.servers[1].poll_timeout(), None);
+}
+
+#[test]
+fn large_cards_come_whole() {
+    let mut nodes = Nodes::new(&[1, 1, 1, 1], Dialect::Short);
+    let large: Vec<u8> = (0..PMIX_CARDS_BYTES_MAX / 5).map(|each| (each % 251) as u8).collect();
+    for name in ["a", "b", "c", "d"] {
+        commit(&mut nodes, 0, &[(name, Value::Bytes(&large))]);
+    }
+    let get = nodes.get(0, Some("d"), &[]);
+    nodes.call(3, &get);
+    nodes.settle();
+    let heard = nodes.hear(3);
+    assert!(nodes.card(&heard[0].1).into_values().all(|pair| pair.ends_with(&large)));
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_lost_is_asked_for_again(lost in vec(any::<bool>(), 1..8), size in 1_usize..60_000) {
+        let mut nodes = Nodes::new(&[1, 1, 1, 1], Dialect::Short);
+        let bytes = vec![3; size];
+        commit(&mut nodes, 0, &[("card", Value::Bytes(&bytes))]);
+        let get = nodes.get(0, Some("card"), &[]);
+        nodes.call(3, &get);
+        let mut lost = lost.into_iter();
+        let mut heard = Vec::new();
+        for _ in 0..60 {
+            nodes.settle_but(|| lost.next().unwrap_or(false));
+            heard = nodes.hear(3);
+            if !heard.is_empty() {
+                break;
+            }
+            nodes.pass(PMI_ASK_NS / 2);
+        }
+        prop_assert_eq!(heard.len(), 1);
+        prop_assert!(nodes.card(&heard[0].1)["card"].ends_with(&bytes));
+    }
+}
