@@ -225,6 +225,14 @@ pub const PMIX_WAITS_MAX: usize = 256;
 /// What the ranks of a node may have put with PMIx, bytes: a commit beyond is answered `PMIX_ERR_OUT_OF_RESOURCE`.
 pub const PMIX_CARDS_BYTES_MAX: usize = 1024 * 1024;
 
+/// Calls of some ranks together, PMIx fences of a part of a job, in which a node takes part at once; a further one is
+/// answered `PMIX_ERR_OUT_OF_RESOURCE`.
+pub const PMIX_COLLECTIVES_MAX: usize = 256;
+
+/// What all members of such a call may bring, bytes, shared out evenly to their nodes: who brings more is answered
+/// `PMIX_ERR_OUT_OF_RESOURCE`.
+pub const PMIX_COLLECTIVE_BYTES_MAX: usize = 1024 * 1024;
+
 /// Pieces in which what a rank has put with PMIx goes to another node, bytes at most.
 pub const PMIX_PIECE_BYTES_MAX: usize = 12 * 1024;
 

@@ -18,7 +18,7 @@ use super::server::Phase;
 use super::space::Put;
 use crate::ids::Rank;
 use crate::limits::{PMI_ATTRIBUTES_MAX, PMI_BYTES_PER_JOB_MAX, PMI_KEYS_PER_JOB_MAX, PMI_NAME_BYTES_MAX};
-use crate::pmix::Cards;
+use crate::pmix::DeskRecord;
 
 /// See this module.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct ServerRecord {
     pub(super) space_name: String,
     pub(super) space: SpaceRecord,
     pub(super) attributes: Vec<Put>,
-    pub(super) cards: Cards,
+    pub(super) pmix: DeskRecord,
     pub(super) names: NamesRecord,
     pub(super) completed: u64,
     pub(super) ranks: Vec<LocalRecord>,
@@ -75,7 +75,7 @@ impl ServerRecord {
         let entries = &self.space.entries;
         let bytes: usize = entries.iter().map(|(put, _)| put.bytes()).sum();
         self.space_name.len() <= PMI_NAME_BYTES_MAX
-            && self.cards.is_of(here)
+            && self.pmix.is_of(here, nodes)
             && here.ranks().eq(self.ranks.iter().map(|local| local.rank))
             && entries.len() <= PMI_KEYS_PER_JOB_MAX
             && bytes <= PMI_BYTES_PER_JOB_MAX

@@ -14,7 +14,6 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use self::pmix::Desk;
 use super::attributes::Attributes;
 use super::failure::{Departure, Failure};
 use super::frame::{Keys, PeerError, PeerFrame, PeerFrameKind};
@@ -26,7 +25,7 @@ use super::spread::{Completed, Spread};
 use crate::control::Exit;
 use crate::ids::{JobId, NodeId, Rank};
 use crate::limits::PMI_TELL_NS;
-use crate::pmix::Cards;
+use crate::pmix::{Desk, DeskRecord};
 
 /// What the owner of a server has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +122,7 @@ impl Server {
             mapping: placement.process_mapping(),
             space: Space::new(nodes),
             attributes: Attributes::default(),
-            pmix: Desk::new(Cards::default(), me, nodes),
+            pmix: Desk::new(DeskRecord::default(), me, nodes),
             names: Names::new(me, nodes),
             spread: Spread::new(Keys::derive(job_key, job, nodes), me, nodes),
             ranks: here.ranks().map(local).collect(),
@@ -150,7 +149,7 @@ impl Server {
             space_name: self.space_name.clone(),
             space: self.space.record(),
             attributes: self.attributes.record(),
-            cards: self.pmix.cards(),
+            pmix: self.pmix.record(),
             names: self.names.record(),
             completed: self.spread.completed(),
             ranks: self.ranks.iter().map(local).collect(),
@@ -169,7 +168,7 @@ impl Server {
         self.space = Space::again(record.space, record.completed);
         self.space_name = record.space_name;
         self.attributes = Attributes::again(record.attributes);
-        self.pmix = Desk::new(record.cards, me, nodes);
+        self.pmix = Desk::new(record.pmix, me, nodes);
         self.names = Names::again(me, nodes, record.names);
         self.go_on_with_names(now_ns);
         for (local, was) in self.ranks.iter_mut().zip(&record.ranks) {
@@ -324,8 +323,8 @@ impl Server {
         }
         local.departure = Some(how);
         let (was_waiting, is_unfinished) = (local.phase == Phase::InBarrier, local.has_spoken);
-        self.pmix.left(rank);
         self.wake_who_await();
+        self.card_ends(rank, now_ns);
         self.names.forget(rank);
         match how {
             Departure::Ended(_) if was_waiting => self.fail(Failure::InBarrier { rank, node, how }),
@@ -412,7 +411,7 @@ impl Server {
     /// Whether there is something to send to a node: connect to it.
     #[must_use]
     pub fn has_output(&self, peer: u32) -> bool {
-        self.spread.has_output(peer) || self.names.has_output(peer) || self.pmix.has_output(peer)
+        self.spread.has_output(peer) || self.names.has_output(peer) || self.pmix.exchange.has_output(peer)
     }
 
     /// The bytes of the next frame for a node.
@@ -422,7 +421,7 @@ impl Server {
         }
         let letter = self.names.poll_transmit(peer).map(|it| (PeerFrameKind::Letter, it));
         let (kind, (step, body)) =
-            letter.or_else(|| self.pmix.poll_transmit(peer).map(|it| (PeerFrameKind::Parcel, it)))?;
+            letter.or_else(|| self.pmix.exchange.poll_transmit(peer).map(|it| (PeerFrameKind::Parcel, it)))?;
         Some(self.spread.seal(kind, (step, peer), &body))
     }
 

@@ -12,14 +12,15 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::dialect::Dialect;
+use super::fences::{Fence, Together};
 use super::handshake::Greeting;
 use super::header::{self, Message, Messages};
 use super::information::Facts;
+use super::key;
 use super::reader::{Process, Reader};
 use super::request::{Buckets, Get, Request};
 use super::status::Status;
 use super::writer::Writer;
-use super::{key, rank};
 use crate::ids::Rank;
 use crate::limits::{PMI_ANSWER_BYTES_MAX, PMI_ASK_NS, PMI_MESSAGE_BYTES_MAX, PMIX_KEY_BYTES_MAX, PMIX_WAITS_MAX};
 use crate::pmi::Server;
@@ -33,13 +34,15 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// See this module. It can be written down, and goes on from that.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Client {
-    rank: Rank,
+    pub(super) rank: Rank,
     phase: Phase,
     messages: Messages,
     /// Fences of the whole job: the first one is entered, the others come after it.
-    fences: VecDeque<Fence>,
-    /// Who waits for what others put, at most [`PMIX_WAITS_MAX`] with the fences.
-    gets: Vec<Awaited>,
+    pub(super) fences: VecDeque<Fence>,
+    /// Calls that it makes with a part of the job: of those that are the same, the first one is made.
+    pub(super) calls: Vec<Together>,
+    /// Who waits for what others put, at most [`PMIX_WAITS_MAX`] with all the others.
+    pub(super) gets: Vec<Awaited>,
     answers: Vec<u8>,
     /// Bytes of `answers` that are on their way.
     sent: usize,
@@ -56,20 +59,9 @@ enum Phase {
     Over,
 }
 
-/// A fence that a rank waits in.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Fence {
-    tag: u32,
-    collect: bool,
-    /// When it is not waited for any longer, ns.
-    deadline_ns: Option<u64>,
-    /// Nobody waits for its answer any more.
-    is_given_up: bool,
-}
-
 /// A key that a rank waits for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Awaited {
+pub(super) struct Awaited {
     tag: u32,
     of: Rank,
     /// If it is not said, whatever comes.
@@ -86,6 +78,7 @@ impl Client {
             phase: Phase::Greeting,
             messages: Messages::default(),
             fences: VecDeque::new(),
+            calls: Vec::new(),
             gets: Vec::new(),
             answers: Vec::new(),
             sent: 0,
@@ -113,9 +106,7 @@ impl Client {
     /// Whether it is within the limits, if it was written down.
     #[must_use]
     pub fn is_within_limits(&self) -> bool {
-        self.messages.is_within_limits()
-            && self.sent <= self.answers.len()
-            && self.fences.len() + self.gets.len() <= PMIX_WAITS_MAX
+        self.messages.is_within_limits() && self.sent <= self.answers.len() && self.waits() <= PMIX_WAITS_MAX
     }
 
     /// There is no memory for what it says or hears.
@@ -157,15 +148,7 @@ impl Client {
     /// Answers what it waits for, as far as that has come, or its time is up.
     pub fn poll(&mut self, server: &mut Server, now_ns: u64) {
         let Phase::Speaking(dialect) = self.phase else { return };
-        if server.take_release(self.rank)
-            && let Some(fence) = self.fences.pop_front()
-        {
-            if !fence.is_given_up {
-                self.say_status(fence.tag, dialect, Status::SUCCESS);
-            }
-            self.enter_next(dialect, server, now_ns);
-        }
-        self.give_up_fences(dialect, server, now_ns);
+        self.go_on_with_fences(dialect, server, now_ns);
         let mut waiting = core::mem::take(&mut self.gets);
         waiting.retain(|awaited| !self.answer_get(awaited, dialect, server, now_ns));
         for awaited in &waiting {
@@ -193,7 +176,8 @@ impl Client {
     /// have said something.
     fn wake_in_time(&self, server: &mut Server, now_ns: u64) {
         let fences = self.fences.iter().filter(|fence| !fence.is_given_up).filter_map(|fence| fence.deadline_ns);
-        let first = fences.chain(self.gets.iter().filter_map(|get| get.deadline_ns)).min();
+        let calls = self.calls.iter().filter(|call| !call.is_given_up).filter_map(|call| call.deadline_ns);
+        let first = fences.chain(calls).chain(self.gets.iter().filter_map(|get| get.deadline_ns)).min();
         // What is waited for from elsewhere is asked for again as long as somebody says that he waits.
         let renews = !self.gets.is_empty() && server.is_spread();
         let renews_ns = renews.then(|| now_ns.saturating_add(PMI_ASK_NS / 2));
@@ -207,7 +191,7 @@ impl Client {
         header::append(&mut self.answers, tag, writer.bytes());
     }
 
-    fn say_status(&mut self, tag: u32, dialect: Dialect, status: Status) {
+    pub(super) fn say_status(&mut self, tag: u32, dialect: Dialect, status: Status) {
         let mut writer = Writer::new(dialect);
         self.say(tag, writer.status(status));
     }
@@ -242,17 +226,16 @@ impl Client {
                 Status::SUCCESS
             }
             Ok(Request::Commit(buckets)) => self.commit(buckets, dialect, server),
-            Ok(Request::Fence { members, collect, timeout_s }) => match self.fence(&members, server) {
-                Ok(()) => {
-                    let deadline_ns = timeout_s.map(|seconds| deadline_ns(now_ns, seconds));
-                    self.fences.push_back(Fence { tag, collect, deadline_ns, is_given_up: false });
-                    if self.fences.len() == 1 {
-                        self.enter_next(dialect, server, now_ns);
+            Ok(Request::Fence { members, collect, timeout_s }) => {
+                let deadline_ns = timeout_s.map(|seconds| deadline_ns(now_ns, seconds));
+                match self.members(&members, server) {
+                    Ok(members) => {
+                        self.begin_fence(tag, members, (collect, deadline_ns));
+                        return self.go_on_with_fences(dialect, server, now_ns);
                     }
-                    return;
+                    Err(status) => status,
                 }
-                Err(status) => status,
-            },
+            }
             Ok(Request::Get(get)) => match self.get(tag, &get, dialect, server, now_ns) {
                 Ok(()) => return,
                 Err(status) => status,
@@ -271,63 +254,6 @@ impl Client {
 
     fn commit(&self, buckets: Buckets<'_>, dialect: Dialect, server: &mut Server) -> Status {
         server.commit(self.rank, dialect, buckets).err().unwrap_or(Status::SUCCESS)
-    }
-
-    // Fences.
-
-    /// Whether it is one of the whole job, which this rank may wait in.
-    fn fence(&self, members: &[Process<'_>], server: &Server) -> Result<(), Status> {
-        if self.fences.len() + self.gets.len() >= PMIX_WAITS_MAX {
-            return Err(Status::OUT_OF_RESOURCE);
-        }
-        let space = server.space_name().as_bytes();
-        if members.iter().any(|member| member.space != space) {
-            return Err(Status::NOT_FOUND);
-        }
-        let size = server.size();
-        let is_everybody = members.iter().any(|member| member.rank == rank::WILDCARD);
-        let mut ranks: Vec<u32> = members.iter().map(|member| member.rank).collect();
-        ranks.sort_unstable();
-        ranks.dedup();
-        if is_everybody || ranks.len() == size as usize && ranks.last().is_some_and(|last| *last < size) {
-            Ok(())
-        } else if ranks.binary_search(&self.rank.0).is_err() {
-            Err(Status::BAD_PARAM)
-        } else {
-            Err(Status::NOT_SUPPORTED)
-        }
-    }
-
-    /// Enters the first of its fences; those that cannot be entered are answered.
-    fn enter_next(&mut self, dialect: Dialect, server: &mut Server, now_ns: u64) {
-        while let Some(fence) = self.fences.front().copied() {
-            let told = if fence.collect { server.publish(self.rank, dialect) } else { Ok(()) };
-            let entered =
-                told.and_then(|()| if server.enter(self.rank, now_ns) { Ok(()) } else { Err(Status::BAD_PARAM) });
-            let Err(status) = entered else { return };
-            self.fences.pop_front();
-            self.say_status(fence.tag, dialect, status);
-        }
-    }
-
-    /// Answers those who have waited long enough. The first one goes on waiting if other nodes count on it already.
-    fn give_up_fences(&mut self, dialect: Dialect, server: &mut Server, now_ns: u64) {
-        let mut late = Vec::new();
-        for fence in &mut self.fences {
-            if !fence.is_given_up && fence.deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns) {
-                fence.is_given_up = true;
-                late.push(fence.tag);
-            }
-        }
-        for tag in late {
-            self.say_status(tag, dialect, Status::TIMEOUT);
-        }
-        let was_first = self.fences.front().is_some_and(|fence| fence.is_given_up);
-        if was_first && server.withdraw(self.rank) {
-            self.fences.pop_front();
-            self.fences.retain(|fence| !fence.is_given_up);
-            self.enter_next(dialect, server, now_ns);
-        }
     }
 
     // What others have put.
@@ -360,7 +286,7 @@ impl Client {
         if is_reserved || get.immediate {
             return Err(Status::NOT_FOUND);
         }
-        if self.fences.len() + self.gets.len() >= PMIX_WAITS_MAX {
+        if self.waits() >= PMIX_WAITS_MAX {
             return Err(Status::OUT_OF_RESOURCE);
         }
         server.want(awaited.of, dialect, now_ns);

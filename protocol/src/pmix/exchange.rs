@@ -13,9 +13,11 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use super::call::CallId;
 use super::dialect::Dialect;
-use super::parcel::{PIECES_MAX, Parcel, Says};
+use super::parcel::{About, PIECES_MAX, Parcel, Says};
 use super::status::Status;
+use super::word::Word;
 use crate::ids::Rank;
 use crate::limits::{PMI_ASK_NS, PMI_SILENCE_NS, PMIX_KNOWN_BYTES_MAX, PMIX_PARCELS_BYTES_MAX, PMIX_PIECE_BYTES_MAX};
 use crate::pmi::{PeerError, next_hop};
@@ -50,6 +52,17 @@ pub(crate) struct Exchange {
     /// To be handed on: at most [`PMIX_PARCELS_BYTES_MAX`] bytes. Further ones are lost, as any may be.
     parcels: VecDeque<Outgoing>,
     parcels_bytes: usize,
+}
+
+/// What has come.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// Nothing that anybody here waits for.
+    Nothing,
+    /// Something of a card.
+    Card,
+    /// A word of this node about a call.
+    Call(u32, CallId, Word),
 }
 
 /// A card that is asked for.
@@ -139,7 +152,16 @@ impl Exchange {
     }
 
     fn post(&mut self, to: u32, rank: Rank, says: Says) {
-        if let Ok(body) = (Parcel { from: self.me, to, rank, says }).encode() {
+        self.send(to, About::Card(rank, says));
+    }
+
+    /// Says something to another node about a call.
+    pub(super) fn say(&mut self, to: u32, call: CallId, word: Word) {
+        self.send(to, About::Call(call, word));
+    }
+
+    fn send(&mut self, to: u32, about: About) {
+        if let Ok(body) = (Parcel { from: self.me, to, about }).encode() {
             self.hand_on(to, body);
         }
     }
@@ -152,21 +174,35 @@ impl Exchange {
         }
     }
 
-    /// Takes a parcel, for this node or for another. Says whether ranks here that wait may find something now.
+    /// Takes a parcel, for this node or for another.
     ///
     /// # Errors
     /// [`PeerError`]: it makes no sense.
-    pub(crate) fn handle(&mut self, body: &[u8], own: &dyn Own, now_ns: u64) -> Result<bool, PeerError> {
-        let Parcel { from, to, rank, says } = Parcel::decode(body, self.nodes)?;
+    pub(super) fn handle(&mut self, body: &[u8], own: &dyn Own, now_ns: u64) -> Result<Heard, PeerError> {
+        let Parcel { from, to, about } = Parcel::decode(body, self.nodes)?;
         if to != self.me {
             self.hand_on(to, body.to_vec());
-            return Ok(false);
+            return Ok(Heard::Nothing);
         }
-        if let Says::Wants(dialect) = says {
-            self.answer(from, rank, own.card(rank, dialect), own.has_left(rank));
-            return Ok(false);
-        }
-        let Some(fetch) = self.fetches.get_mut(&rank).filter(|fetch| fetch.owner == from) else { return Ok(false) };
+        Ok(match about {
+            About::Call(call, word) => Heard::Call(from, call, word),
+            About::Card(rank, Says::Wants(dialect)) => {
+                self.answer(from, rank, own.card(rank, dialect), own.has_left(rank));
+                Heard::Nothing
+            }
+            About::Card(rank, says) => {
+                if self.hear(from, rank, says, now_ns) {
+                    Heard::Card
+                } else {
+                    Heard::Nothing
+                }
+            }
+        })
+    }
+
+    /// Hears of a rank of node `from`; whether ranks here that wait may find something now.
+    fn hear(&mut self, from: u32, rank: Rank, says: Says, now_ns: u64) -> bool {
+        let Some(fetch) = self.fetches.get_mut(&rank).filter(|fetch| fetch.owner == from) else { return false };
         fetch.heard_ns = now_ns;
         match says {
             Says::Wants(_) | Says::Nothing => {}
@@ -177,7 +213,7 @@ impl Exchange {
             Says::Gone => {
                 self.fetches.remove(&rank);
                 self.gone.insert(rank, Status::NOT_FOUND);
-                return Ok(true);
+                return true;
             }
             Says::Piece { version, number, count, bytes } => {
                 if fetch.version != version {
@@ -187,11 +223,11 @@ impl Exchange {
                 if fetch.pieces.len() == count as usize {
                     let whole: Vec<u8> = core::mem::take(&mut fetch.pieces).into_values().flatten().collect();
                     self.learn(rank, whole.into());
-                    return Ok(true);
+                    return true;
                 }
             }
         }
-        Ok(false)
+        false
     }
 
     fn answer(&mut self, to: u32, rank: Rank, card: Result<Option<(u64, Vec<u8>)>, Status>, is_last: bool) {
@@ -216,7 +252,7 @@ impl Exchange {
     }
 
     /// What is known of others has room for this beside what was learnt last.
-    fn learn(&mut self, rank: Rank, card: Box<[u8]>) {
+    pub(super) fn learn(&mut self, rank: Rank, card: Box<[u8]>) {
         if let Some(before) = self.known.remove(&rank) {
             self.known_bytes -= before.len();
         }

@@ -13,12 +13,17 @@
 //! | [`information`] | what is known of a job from its start |
 //! | [`Cards`] | what ranks have put |
 //! | `exchange` | the same of ranks of other nodes, when no fence has brought it |
+//! | `collective` | calls of some ranks together |
 //! | [`Client`] | the conversation with one rank |
 
+mod call;
 mod cards;
 mod client;
+mod collective;
+mod desk;
 mod dialect;
 mod exchange;
+mod fences;
 mod handshake;
 mod header;
 pub mod information;
@@ -28,13 +33,15 @@ mod parcel;
 mod reader;
 mod request;
 mod status;
+mod word;
 mod writer;
 
+pub(crate) use self::call::{CallId, Places};
 pub use self::cards::Cards;
 pub(crate) use self::cards::pieces;
 pub use self::client::Client;
+pub(crate) use self::desk::{Desk, DeskRecord};
 pub use self::dialect::Dialect;
-pub(crate) use self::exchange::{Exchange, Own};
 pub use self::handshake::Greeting;
 pub use self::kind::Kind;
 pub use self::reader::{Info, Process, Read, Reader};

@@ -1,11 +1,14 @@
-//! What nodes of a job say to each other about what ranks have put ([`super::exchange`]).
+//! What nodes of a job say to each other about what ranks have put ([`super::exchange`]), and about calls that they
+//! make together ([`super::collective`]).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use super::call::CallId;
 use super::dialect::Dialect;
+use super::word::Word;
 use crate::ids::Rank;
 use crate::limits::{PMIX_CARDS_BYTES_MAX, PMIX_PIECE_BYTES_MAX};
 use crate::pmi::PeerError;
@@ -15,9 +18,16 @@ use crate::pmi::PeerError;
 pub(super) struct Parcel {
     pub(super) from: u32,
     pub(super) to: u32,
-    /// Whose card it is about.
-    pub(super) rank: Rank,
-    pub(super) says: Says,
+    pub(super) about: About,
+}
+
+/// What a parcel is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum About {
+    /// The card of a rank.
+    Card(Rank, Says),
+    /// A call.
+    Call(CallId, Word),
 }
 
 /// What is in a parcel.
@@ -56,11 +66,12 @@ impl Parcel {
         let Ok((parcel, [])) = postcard::take_from_bytes::<Self>(body) else {
             return Err(PeerError::Nonsense("parcel"));
         };
-        let is_within_limits = match &parcel.says {
-            Says::Piece { number, count, bytes, .. } => {
+        let is_within_limits = match &parcel.about {
+            About::Card(_, Says::Piece { number, count, bytes, .. }) => {
                 number < count && *count <= PIECES_MAX && bytes.len() <= PMIX_PIECE_BYTES_MAX
             }
-            Says::Wants(_) | Says::Nothing | Says::News | Says::Gone => true,
+            About::Card(_, Says::Wants(_) | Says::Nothing | Says::News | Says::Gone) => true,
+            About::Call(_, word) => word.is_within_limits(),
         };
         let are_two = parcel.from < nodes && parcel.to < nodes && parcel.from != parcel.to;
         if is_within_limits && are_two { Ok(parcel) } else { Err(PeerError::Nonsense("what a parcel says")) }

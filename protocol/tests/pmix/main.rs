@@ -6,5 +6,6 @@ mod gets;
 mod greetings;
 mod hostile;
 mod nodes;
+mod parts;
 mod values;
 mod verbatim;

@@ -174,6 +174,48 @@ impl Nodes {
         writer
     }
 
+    /// Some of what nodes have to say to each other arrives.
+    pub(crate) fn deliver(&mut self, frames: usize) {
+        for _ in 0..frames {
+            let next = self.servers.iter_mut().find_map(|server| {
+                let peers = server.peers();
+                peers.into_iter().find_map(|to| Some((to as usize, server.poll_transmit(to)?)))
+            });
+            let Some((to, bytes)) = next else { return };
+            let frame = PeerFrames::default().advance(&mut &bytes[..]).expect("a frame").expect("whole");
+            self.servers[to].handle_frame(&frame, self.now_ns).expect("authentic");
+            self.settle_events();
+        }
+    }
+
+    /// The same job from what is written down of it, node by node; meanwhile so many frames arrive before each. What is
+    /// on its way then is lost.
+    pub(crate) fn again(mut self, frames: &[usize]) -> Self {
+        let clients: Vec<_> = self
+            .clients
+            .iter()
+            .map(|(rank, (node, client))| (*rank, *node, postcard::to_allocvec(client).expect("plain data")))
+            .collect();
+        let mut records = Vec::new();
+        for node in 0..self.servers.len() {
+            records.push(postcard::to_allocvec(&self.servers[node].record()).expect("plain data"));
+            self.deliver(frames.get(node).copied().unwrap_or_default());
+        }
+        let counts: Vec<u32> = (0..self.servers.len())
+            .map(|node| self.clients.values().filter(|(on, _)| *on == node).count() as u32)
+            .collect();
+        let mut other = Self::silent(&counts, self.dialect);
+        (other.now_ns, other.next_tag) = (self.now_ns, self.next_tag);
+        for (server, record) in other.servers.iter_mut().zip(&records) {
+            server.restore(postcard::from_bytes(record).expect("as written"), self.now_ns).expect("fits");
+        }
+        for (rank, node, client) in clients {
+            other.clients.insert(rank, (node, postcard::from_bytes(&client).expect("as written")));
+        }
+        other.settle_events();
+        other
+    }
+
     /// Everything that nodes have to say to each other arrives.
     pub(crate) fn settle(&mut self) {
         self.settle_but(|| false);

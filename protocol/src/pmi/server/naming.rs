@@ -21,6 +21,7 @@ impl Server {
     /// Its ranks run again after [`Server::record`], or go on: all nodes have written down what they know.
     pub fn ranks_run(&mut self, now_ns: u64) {
         self.names.go_on();
+        self.cards_go_on(now_ns);
         self.go_on_with_names(now_ns);
     }
 

@@ -3,79 +3,24 @@
 //! What a rank has put for others elsewhere goes with a barrier as everything does: in pieces under keys that no other
 //! client can name, in the order in which they were put. So it is known, counted and written down as any key is.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::{Departure, Event, Local, Phase, Server};
+use super::{Departure, Event, Local, Phase, Placement, Server};
 use crate::ids::Rank;
 use crate::limits::PMI_VALUE_BYTES_MAX;
 use crate::pmi::frame::{PeerError, PeerFrame};
 use crate::pmi::space::PutError;
-use crate::pmix::{Buckets, Cards, Dialect, Exchange, Own, Pairs, Reader, Status, Writer, pieces};
+use crate::pmix::{Buckets, CallId, Dialect, Pairs, Places, Reader, Status, Writer, pieces};
 
-/// What PMIx clients of a node have put and wait for.
-#[derive(Debug)]
-pub(super) struct Desk {
-    cards: Cards,
-    /// The same of other nodes' ranks.
-    exchange: Exchange,
-    /// Which of them want to hear when, ns.
-    alarms: BTreeMap<Rank, u64>,
-}
-
-impl Desk {
-    /// Of node `me` of `nodes`, whose ranks have put this.
-    pub(super) fn new(cards: Cards, me: u32, nodes: u32) -> Self {
-        Self { cards, exchange: Exchange::new(me, nodes), alarms: BTreeMap::new() }
-    }
-
-    /// What is to be written down.
-    pub(super) fn cards(&self) -> Cards {
-        self.cards.clone()
-    }
-
-    /// What it takes of the node's memory, about, bytes.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.cards.memory_bytes() + self.exchange.memory_bytes()
-    }
-
-    /// When something is to be done, ns.
-    pub(super) fn poll_timeout(&self) -> Option<u64> {
-        self.alarms.values().copied().chain(self.exchange.poll_timeout()).min()
-    }
-
-    /// Whether there is something for a node.
-    pub(super) fn has_output(&self, peer: u32) -> bool {
-        self.exchange.has_output(peer)
-    }
-
-    /// The next parcel for a node, and in which step it is the receiver.
-    pub(super) fn poll_transmit(&mut self, peer: u32) -> Option<(u32, Vec<u8>)> {
-        self.exchange.poll_transmit(peer)
-    }
-
-    /// A rank of this node puts nothing more.
-    pub(super) fn left(&mut self, rank: Rank) {
-        self.exchange.left(rank);
-    }
-
-    /// Those who want to hear now.
-    fn take_due(&mut self, now_ns: u64) -> Vec<Rank> {
-        let due: Vec<Rank> = self.alarms.iter().filter(|(_, at_ns)| **at_ns <= now_ns).map(|(rank, _)| *rank).collect();
-        self.alarms.retain(|_, at_ns| *at_ns > now_ns);
-        due
-    }
-}
-
-/// What a node says to others of its own ranks.
-struct OwnCards<'a> {
-    cards: &'a Cards,
+/// Where the job's ranks are, and which of this node have left.
+struct Whereabouts<'a> {
+    placement: &'a Placement,
     ranks: &'a [Local],
 }
 
-impl Own for OwnCards<'_> {
-    fn card(&self, rank: Rank, dialect: Dialect) -> Result<Option<(u64, Vec<u8>)>, Status> {
-        self.cards.far(rank, dialect)
+impl Places for Whereabouts<'_> {
+    fn node_of(&self, rank: Rank) -> Option<u32> {
+        self.placement.index_of_rank(rank)
     }
 
     fn has_left(&self, rank: Rank) -> bool {
@@ -198,19 +143,63 @@ impl Server {
 
     pub(super) fn handle_parcel(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
         self.spread.verify(frame)?;
-        let (cards, ranks) = (&self.pmix.cards, &self.ranks);
-        if self.pmix.exchange.handle(frame.body(), &OwnCards { cards, ranks }, now_ns)? {
-            self.wake_who_await();
-        }
+        let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
+        let ranks = self.pmix.handle_parcel(frame.body(), &places, now_ns)?;
+        self.released(ranks);
         Ok(())
     }
 
     /// Does what it is time for.
     pub(super) fn go_on_with_cards(&mut self, now_ns: u64) {
-        if self.pmix.exchange.handle_timeout(now_ns) {
-            self.wake_who_await();
-        }
-        self.events.extend(self.pmix.take_due(now_ns).into_iter().map(Event::Released));
+        let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
+        let ranks = self.pmix.handle_timeout(&places, now_ns);
+        self.released(ranks);
+    }
+
+    /// The ranks run again, or go on.
+    pub(super) fn cards_go_on(&mut self, now_ns: u64) {
+        let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
+        self.pmix.go_on(&places, now_ns);
+        let ranks = self.pmix.take_released();
+        self.released(ranks);
+    }
+
+    /// A rank of the node has left.
+    pub(super) fn card_ends(&mut self, rank: Rank, now_ns: u64) {
+        let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
+        self.pmix.left(rank, &places, now_ns);
+        let ranks = self.pmix.take_released();
+        self.released(ranks);
+    }
+
+    fn released(&mut self, ranks: Vec<Rank>) {
+        self.events.extend(ranks.into_iter().map(Event::Released));
+    }
+
+    /// A rank here makes a call together with others; what it has put goes with it if that is to be collected.
+    pub(crate) fn join(
+        &mut self,
+        (rank, call): (Rank, CallId),
+        members: &[Rank],
+        collected: Option<Dialect>,
+        now_ns: u64,
+    ) -> Result<(), Status> {
+        let part = collected.map_or_else(|| Ok(Vec::new()), |dialect| self.pmix.part(rank, dialect))?;
+        let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
+        let joined = self.pmix.join((rank, call), members, &part, &places, now_ns);
+        let ranks = self.pmix.take_released();
+        self.released(ranks);
+        joined
+    }
+
+    /// What came of it, if it is over.
+    pub(crate) fn take_outcome(&mut self, rank: Rank, call: CallId) -> Option<Status> {
+        self.pmix.take_outcome(rank, call, self.here)
+    }
+
+    /// A rank does not wait for it any longer; false if other nodes count on it already.
+    pub(crate) fn leave_call(&mut self, rank: Rank, call: CallId) -> bool {
+        self.pmix.collectives.withdraw(rank, call)
     }
 
     /// A rank does not wait in its barrier any longer; false if other nodes count on it already.
@@ -225,9 +214,6 @@ impl Server {
 
     /// A rank wants to hear at this time, ns, or not any more.
     pub(crate) fn wake_at(&mut self, rank: Rank, at_ns: Option<u64>) {
-        match at_ns {
-            Some(at_ns) => self.pmix.alarms.insert(rank, at_ns),
-            None => self.pmix.alarms.remove(&rank),
-        };
+        self.pmix.wake_at(rank, at_ns);
     }
 }

@@ -1,0 +1,198 @@
+//! What a node knows and does for PMIx clients of a job: cards, those of other nodes, and calls that ranks make
+//! together.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::call::{CallId, Places};
+use super::cards::Cards;
+use super::collective::{Collectives, CollectivesRecord, Outcome};
+use super::dialect::Dialect;
+use super::exchange::{Exchange, Heard, Own};
+use super::status::Status;
+use crate::ids::Rank;
+use crate::pmi::{NodeRanks, PeerError};
+
+/// See this module.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) cards: Cards,
+    pub(crate) exchange: Exchange,
+    pub(crate) collectives: Collectives,
+    /// Which ranks want to hear when, ns.
+    alarms: BTreeMap<Rank, u64>,
+}
+
+/// The same for a checkpoint.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct DeskRecord {
+    cards: Cards,
+    collectives: CollectivesRecord,
+}
+
+impl DeskRecord {
+    /// Whether it is of these ranks in a job of so many nodes, and within the limits.
+    pub(crate) fn is_of(&self, here: NodeRanks, nodes: u32) -> bool {
+        self.cards.is_of(here) && self.collectives.is_within_limits(nodes)
+    }
+}
+
+impl Desk {
+    /// Of node `me` of `nodes`, which goes on from this.
+    pub(crate) fn new(record: DeskRecord, me: u32, nodes: u32) -> Self {
+        let DeskRecord { cards, collectives } = record;
+        let collectives = Collectives::again(me, collectives);
+        Self { cards, exchange: Exchange::new(me, nodes), collectives, alarms: BTreeMap::new() }
+    }
+
+    /// What is to be written down. Nothing happens to it until [`Self::go_on`].
+    pub(crate) fn record(&mut self) -> DeskRecord {
+        self.collectives.hold();
+        DeskRecord { cards: self.cards.clone(), collectives: self.collectives.record() }
+    }
+
+    /// The ranks run again.
+    pub(crate) fn go_on(&mut self, places: &dyn Places, now_ns: u64) {
+        self.collectives.go_on(places, now_ns);
+        self.pass_words();
+    }
+
+    /// What it takes of the node's memory, about, bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.cards.memory_bytes() + self.exchange.memory_bytes() + self.collectives.memory_bytes()
+    }
+
+    fn pass_words(&mut self) {
+        for (to, call, word) in self.collectives.take_words() {
+            self.exchange.say(to, call, word);
+        }
+    }
+
+    /// A rank of this node puts nothing more.
+    pub(crate) fn left(&mut self, rank: Rank, places: &dyn Places, now_ns: u64) {
+        self.exchange.left(rank);
+        self.collectives.left(rank, places, now_ns);
+        self.pass_words();
+    }
+
+    /// See [`Collectives::join`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn join(
+        &mut self,
+        call: (Rank, CallId),
+        members: &[Rank],
+        part: &[u8],
+        places: &dyn Places,
+        now_ns: u64,
+    ) -> Result<(), Status> {
+        let joined = self.collectives.join(call, members, part, places, now_ns);
+        self.pass_words();
+        joined
+    }
+
+    /// What a rank brings to a call that collects: all that it has put for others elsewhere.
+    ///
+    /// # Errors
+    /// [`Status::NOT_SUPPORTED`]: it has put that otherwise.
+    pub(crate) fn part(&self, rank: Rank, dialect: Dialect) -> Result<Vec<u8>, Status> {
+        let stream = self.cards.far(rank, dialect)?.map(|(_, stream)| stream).unwrap_or_default();
+        let mut part = rank.0.to_le_bytes().to_vec();
+        part.extend_from_slice(&(stream.len() as u32).to_le_bytes());
+        part.extend_from_slice(&stream);
+        Ok(part)
+    }
+
+    /// What came of a rank's call, if it is over. What others have brought is known from then on.
+    pub(crate) fn take_outcome(&mut self, rank: Rank, call: CallId, here: NodeRanks) -> Option<Status> {
+        let Outcome { status, parts } = self.collectives.take(rank, call)?;
+        let mut rest = &parts[..];
+        while let Some((rank, stream)) = next_part(&mut rest) {
+            if !here.has(rank) {
+                self.exchange.learn(rank, stream.into());
+            }
+        }
+        Some(status)
+    }
+
+    /// Takes a parcel of another node. Ranks here that wait may find something then.
+    ///
+    /// # Errors
+    /// [`PeerError`]: it makes no sense.
+    pub(crate) fn handle_parcel(
+        &mut self,
+        body: &[u8],
+        places: &dyn Places,
+        now_ns: u64,
+    ) -> Result<Vec<Rank>, PeerError> {
+        let own = OwnCards { cards: &self.cards, places };
+        match self.exchange.handle(body, &own, now_ns)? {
+            Heard::Nothing => Ok(Vec::new()),
+            Heard::Card => Ok(self.alarms.keys().copied().collect()),
+            Heard::Call(from, call, word) => {
+                self.collectives.handle(from, call, word, places, now_ns);
+                self.pass_words();
+                Ok(self.collectives.take_released())
+            }
+        }
+    }
+
+    /// Ranks for which something has come.
+    pub(crate) fn take_released(&mut self) -> Vec<Rank> {
+        self.collectives.take_released()
+    }
+
+    /// A rank wants to hear at this time, ns, or not any more.
+    pub(crate) fn wake_at(&mut self, rank: Rank, at_ns: Option<u64>) {
+        match at_ns {
+            Some(at_ns) => self.alarms.insert(rank, at_ns),
+            None => self.alarms.remove(&rank),
+        };
+    }
+
+    /// When something is to be done, ns.
+    pub(crate) fn poll_timeout(&self) -> Option<u64> {
+        let own = self.exchange.poll_timeout().into_iter().chain(self.collectives.poll_timeout());
+        self.alarms.values().copied().chain(own).min()
+    }
+
+    /// Says what time it is, and hears which ranks may find something.
+    pub(crate) fn handle_timeout(&mut self, places: &dyn Places, now_ns: u64) -> Vec<Rank> {
+        let is_lost = self.exchange.handle_timeout(now_ns);
+        self.collectives.handle_timeout(places, now_ns);
+        self.pass_words();
+        let mut ranks: Vec<Rank> =
+            self.alarms.iter().filter(|(_, at_ns)| is_lost || **at_ns <= now_ns).map(|(rank, _)| *rank).collect();
+        self.alarms.retain(|_, at_ns| *at_ns > now_ns);
+        ranks.extend(self.collectives.take_released());
+        ranks
+    }
+}
+
+/// The next rank and what it has brought.
+fn next_part<'a>(rest: &mut &'a [u8]) -> Option<(Rank, &'a [u8])> {
+    let (rank, behind) = rest.split_first_chunk()?;
+    let (length, behind) = behind.split_first_chunk()?;
+    let (stream, behind) = behind.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    *rest = behind;
+    Some((Rank(u32::from_le_bytes(*rank)), stream))
+}
+
+/// What a node says to others of its own ranks.
+struct OwnCards<'a> {
+    cards: &'a Cards,
+    places: &'a dyn Places,
+}
+
+impl Own for OwnCards<'_> {
+    fn card(&self, rank: Rank, dialect: Dialect) -> Result<Option<(u64, Vec<u8>)>, Status> {
+        self.cards.far(rank, dialect)
+    }
+
+    fn has_left(&self, rank: Rank) -> bool {
+        self.places.has_left(rank)
+    }
+}

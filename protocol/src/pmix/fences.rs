@@ -1,0 +1,183 @@
+//! Fences that a rank waits in: those of the whole job, which are PMI's barriers, and those of a part of it.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::call::CallId;
+use super::client::Client;
+use super::dialect::Dialect;
+use super::rank;
+use super::reader::Process;
+use super::status::Status;
+use crate::ids::Rank;
+use crate::limits::PMIX_WAITS_MAX;
+use crate::pmi::Server;
+
+/// A fence of the whole job.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Fence {
+    tag: u32,
+    collect: bool,
+    /// When it is not waited for any longer, ns.
+    pub(super) deadline_ns: Option<u64>,
+    /// Nobody waits for its answer any more.
+    pub(super) is_given_up: bool,
+    /// The rank is in its barrier. Only the first one is.
+    is_entered: bool,
+}
+
+/// A fence of a part of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Together {
+    tag: u32,
+    call: CallId,
+    members: Box<[Rank]>,
+    collect: bool,
+    pub(super) deadline_ns: Option<u64>,
+    pub(super) is_given_up: bool,
+    /// This node knows of it. One that goes on elsewhere makes it known anew.
+    #[serde(skip)]
+    is_made: bool,
+}
+
+impl Client {
+    /// What waits for an answer.
+    pub(super) fn waits(&self) -> usize {
+        self.fences.len() + self.calls.len() + self.gets.len()
+    }
+
+    /// The ranks that are meant, of which this one has to be one, in order; nothing for all of the job.
+    pub(super) fn members(&self, members: &[Process<'_>], server: &Server) -> Result<Option<Box<[Rank]>>, Status> {
+        if self.waits() >= PMIX_WAITS_MAX {
+            return Err(Status::OUT_OF_RESOURCE);
+        }
+        let space = server.space_name().as_bytes();
+        if members.iter().any(|member| member.space != space) {
+            return Err(Status::NOT_FOUND);
+        }
+        if members.iter().any(|member| member.rank == rank::WILDCARD) {
+            return Ok(None);
+        }
+        let size = server.size();
+        let mut ranks: Vec<u32> = members.iter().map(|member| member.rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        if ranks.binary_search(&self.rank.0).is_err() || ranks.last().is_none_or(|last| *last >= size) {
+            return Err(Status::BAD_PARAM);
+        }
+        Ok((ranks.len() < size as usize).then(|| ranks.into_iter().map(Rank).collect()))
+    }
+
+    /// Takes a fence of these. Then see [`Self::go_on_with_fences`].
+    pub(super) fn begin_fence(
+        &mut self,
+        tag: u32,
+        members: Option<Box<[Rank]>>,
+        (collect, deadline_ns): (bool, Option<u64>),
+    ) {
+        let (is_given_up, is_made) = (false, false);
+        match members {
+            None => {
+                let is_entered = false;
+                self.fences.push_back(Fence { tag, collect, deadline_ns, is_given_up, is_entered });
+            }
+            Some(members) => {
+                let call = CallId::of(b"fence", &members);
+                self.calls.push(Together { tag, call, members, collect, deadline_ns, is_given_up, is_made });
+            }
+        }
+    }
+
+    /// Enters those whose turn it is, and answers those that are over or have waited long enough.
+    pub(super) fn go_on_with_fences(&mut self, dialect: Dialect, server: &mut Server, now_ns: u64) {
+        if self.fences.front().is_some_and(|fence| fence.is_entered)
+            && server.take_release(self.rank)
+            && let Some(fence) = self.fences.pop_front()
+            && !fence.is_given_up
+        {
+            self.say_status(fence.tag, dialect, Status::SUCCESS);
+        }
+        self.give_up_fences(dialect, server, now_ns);
+        while let Some(fence) = self.fences.front().copied().filter(|fence| !fence.is_entered) {
+            match self.enter(fence, dialect, server, now_ns) {
+                Ok(()) => self.fences.iter_mut().take(1).for_each(|first| first.is_entered = true),
+                Err(status) => {
+                    self.fences.pop_front();
+                    self.say_status(fence.tag, dialect, status);
+                }
+            }
+        }
+        self.go_on_with_calls(dialect, server, now_ns);
+    }
+
+    fn enter(&self, fence: Fence, dialect: Dialect, server: &mut Server, now_ns: u64) -> Result<(), Status> {
+        if fence.collect {
+            server.publish(self.rank, dialect)?;
+        }
+        if server.enter(self.rank, now_ns) { Ok(()) } else { Err(Status::BAD_PARAM) }
+    }
+
+    /// Answers those who have waited long enough. The first one goes on waiting if other nodes count on it already.
+    fn give_up_fences(&mut self, dialect: Dialect, server: &mut Server, now_ns: u64) {
+        let mut late = Vec::new();
+        for fence in &mut self.fences {
+            if !fence.is_given_up && fence.deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns) {
+                fence.is_given_up = true;
+                late.push(fence.tag);
+            }
+        }
+        for tag in late {
+            self.say_status(tag, dialect, Status::TIMEOUT);
+        }
+        if self.fences.front().is_some_and(|fence| fence.is_given_up && fence.is_entered) && server.withdraw(self.rank)
+        {
+            self.fences.pop_front();
+        }
+        self.fences.retain(|fence| !fence.is_given_up || fence.is_entered);
+    }
+
+    fn go_on_with_calls(&mut self, dialect: Dialect, server: &mut Server, now_ns: u64) {
+        let mut place = 0;
+        while let Some(together) = self.calls.get(place).cloned() {
+            let is_first = !self.calls.iter().take(place).any(|before| before.call == together.call);
+            let outcome = if is_first { self.make(&together, dialect, server, now_ns) } else { None };
+            let is_late = together.deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns);
+            let is_over = match outcome {
+                Some(status) => {
+                    if !together.is_given_up {
+                        self.say_status(together.tag, dialect, status);
+                    }
+                    true
+                }
+                None if is_late && !together.is_given_up => {
+                    self.say_status(together.tag, dialect, Status::TIMEOUT);
+                    !is_first || server.leave_call(self.rank, together.call)
+                }
+                None => false,
+            };
+            if is_over {
+                self.calls.remove(place);
+                continue;
+            }
+            if let Some(kept) = self.calls.get_mut(place) {
+                kept.is_made |= is_first;
+                kept.is_given_up |= is_late;
+            }
+            place += 1;
+        }
+    }
+
+    /// Makes a call whose turn it is, unless that was done; says what came of it, if it is over.
+    fn make(&self, together: &Together, dialect: Dialect, server: &mut Server, now_ns: u64) -> Option<Status> {
+        let call = (self.rank, together.call);
+        if !together.is_made {
+            let collected = together.collect.then_some(dialect);
+            if let Err(status) = server.join(call, &together.members, collected, now_ns) {
+                return Some(status);
+            }
+        }
+        server.take_outcome(self.rank, together.call)
+    }
+}
