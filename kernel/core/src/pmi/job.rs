@@ -54,6 +54,8 @@ struct State {
     /// What the server takes of the kernel's memory.
     charge: Charge,
     charged_bytes: usize,
+    /// What ranks may publish next is charged.
+    has_room: bool,
     /// Its ranks are being ended on purpose.
     is_killed: bool,
     /// It was said that it cannot go on.
@@ -99,7 +101,8 @@ impl State {
         if self.charged_bytes < bytes + PMI_NAMES_AHEAD_BYTES && self.charge.grow(PMI_CHARGE_BYTES).is_ok() {
             self.charged_bytes += PMI_CHARGE_BYTES;
         }
-        server.set_room_for_names(self.charged_bytes >= bytes + PMI_NAMES_AHEAD_BYTES);
+        self.has_room = self.charged_bytes >= bytes + PMI_NAMES_AHEAD_BYTES;
+        server.set_room_for_names(self.has_room);
     }
 
     fn outcome(&mut self, peers: &BTreeMap<u32, Watchers>) -> Outcome {
@@ -150,6 +153,7 @@ impl Job {
                     server: Some(server),
                     charge,
                     charged_bytes: PMI_CHARGE_BYTES,
+                    has_room: true,
                     is_killed: false,
                     has_failed: false,
                     came: BTreeSet::new(),
@@ -212,6 +216,9 @@ impl Job {
     pub(super) fn with<R>(self: &Arc<Self>, change: impl FnOnce(&mut Server, u64) -> R) -> Option<R> {
         let (result, outcome) = {
             let mut state = self.state.lock();
+            if !state.has_room {
+                state.pay();
+            }
             let result = change(state.server.as_mut()?, executor::now_ns());
             state.pay();
             (result, state.outcome(&self.peers))

@@ -6,10 +6,13 @@ use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::limits::NODE_ADDRESSES_MAX;
 use coppice_protocol::world::{JobKey, NodeRange, World};
 
-use super::{Failures, Pmi, order, quota};
-use crate::limits::PMI_CHARGE_BYTES;
+use super::{Endpoint, Failures, Pmi, order, quota};
+use crate::files::stream::{Stream, copy_from};
+use crate::limits::{PMI_CHARGE_BYTES, PMI_NAMES_AHEAD_BYTES};
 use crate::net::testing::Nowhere;
 
+use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -40,4 +43,42 @@ fn scattered_nodes_are_charged() {
         (0..20_000).map(|node| NodeRange { first: NodeId(if node == 3 { 3 } else { 10 + 2 * node }), count: 1 });
     let (most, charged) = taken(nodes.collect());
     assert!((20_000 * 20..charged).contains(&most), "{most} of {charged} bytes");
+}
+
+/// A line, and what is answered at once.
+fn ask(endpoint: &Endpoint, line: &str) -> String {
+    assert_eq!(endpoint.put(line.len(), &mut copy_from(line.as_bytes())), Ok(line.len()));
+    let mut answer = Vec::new();
+    let taken = endpoint.take(usize::MAX, false, &mut |part| {
+        answer.extend_from_slice(part);
+        part.len()
+    });
+    assert!(taken.is_ok());
+    String::from_utf8(answer).expect("text")
+}
+
+/// Without memory for what is published next nothing is published, and the job goes on.
+#[test]
+fn names_are_charged_before_they_are_there() {
+    let quota = quota();
+    let pmi = Pmi::new(NodeId(0), Arc::new(Nowhere), Arc::clone(&quota));
+    let world = World::new(JobKey([9; 32]), 1, [NodeId(0)]);
+    let order = Launch { rank: Rank(0), size: 1, world, ..order(1) };
+    let seat = pmi.join(&order, Failures::new(|_| panic!("the job goes on"))).expect("a place");
+    let endpoint = seat.endpoint();
+    let mut of_others = quota.charge(0).expect("nothing");
+    for bytes in [1 << 30, 1 << 20, 1 << 10, 1] {
+        while of_others.grow(bytes).is_ok() {}
+    }
+    let publish = |number: usize| {
+        let port = "p".repeat(400);
+        ask(&endpoint, &format!("cmd=publish_name service=name-{number} port={port}\n"))
+    };
+    let published = (0..).take_while(|number| publish(*number).contains(" rc=0 ")).count();
+    let bytes = published * 400;
+    assert!((10_000..PMI_CHARGE_BYTES - PMI_NAMES_AHEAD_BYTES).contains(&bytes), "{published} names");
+    assert_eq!(publish(published), "cmd=publish_result rc=-1 msg=no_room_for_names\n");
+    drop(of_others);
+    assert!(publish(published).contains(" rc=0 "));
+    assert_eq!(ask(&endpoint, "cmd=finalize\n"), "cmd=finalize_ack\n");
 }
