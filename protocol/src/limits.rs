@@ -229,6 +229,9 @@ pub const PMIX_CARDS_BYTES_MAX: usize = 1024 * 1024;
 /// answered `PMIX_ERR_OUT_OF_RESOURCE`.
 pub const PMIX_COLLECTIVES_MAX: usize = 256;
 
+/// Groups that ranks of a node have made with PMIx; making a further one is answered `PMIX_ERR_OUT_OF_RESOURCE`.
+pub const PMIX_GROUPS_MAX: usize = 256;
+
 /// What all members of such a call may bring, bytes, shared out evenly to their nodes: who brings more is answered
 /// `PMIX_ERR_OUT_OF_RESOURCE`.
 pub const PMIX_COLLECTIVE_BYTES_MAX: usize = 1024 * 1024;

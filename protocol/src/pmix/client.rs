@@ -187,7 +187,7 @@ impl Client {
         }
     }
 
-    fn say(&mut self, tag: u32, writer: &Writer) {
+    pub(super) fn say(&mut self, tag: u32, writer: &Writer) {
         header::append(&mut self.answers, tag, writer.bytes());
     }
 
@@ -233,6 +233,13 @@ impl Client {
                         self.begin_fence(tag, members, (collect, deadline_ns));
                         return self.go_on_with_fences(dialect, server, now_ns);
                     }
+                    Err(status) => status,
+                }
+            }
+            Ok(Request::Together { what, members, wants_number, timeout_s }) => {
+                let deadline_ns = timeout_s.map(|seconds| deadline_ns(now_ns, seconds));
+                match self.begin_together(tag, (what, wants_number), &members, deadline_ns, server) {
+                    Ok(()) => return self.go_on_with_fences(dialect, server, now_ns),
                     Err(status) => status,
                 }
             }

@@ -30,8 +30,17 @@ const OVERHEAD_BYTES: usize = 128;
 pub(crate) struct Outcome {
     /// Whether all have come.
     pub(super) status: Status,
+    /// Tells it from all others of the job.
+    pub(super) serial: u64,
     /// What all nodes' members have brought, node by node.
     pub(super) parts: Box<[u8]>,
+}
+
+impl Outcome {
+    /// A member cannot come.
+    fn unreachable() -> Self {
+        Self { status: Status::UNREACHABLE, serial: 0, parts: Box::default() }
+    }
 }
 
 /// A node's part in the calls of its job.
@@ -50,6 +59,8 @@ pub(crate) struct Collectives {
     /// Under which number this node brings its part of a call, once it does.
     numbers: BTreeMap<CallId, u64>,
     last_number: u64,
+    /// Calls that were over here.
+    last_serial: u64,
     words: Vec<(u32, CallId, Word)>,
     /// Ranks here that may find an outcome.
     released: Vec<Rank>,
@@ -81,6 +92,7 @@ pub(crate) struct CollectivesRecord {
     over: Vec<(u32, (u64, BTreeSet<u64>))>,
     numbers: Vec<(CallId, u64)>,
     last_number: u64,
+    last_serial: u64,
 }
 
 impl CollectivesRecord {
@@ -108,6 +120,7 @@ impl Collectives {
             over: BTreeMap::new(),
             numbers: BTreeMap::new(),
             last_number: 0,
+            last_serial: 0,
             words: Vec::new(),
             released: Vec::new(),
             is_held: false,
@@ -122,12 +135,13 @@ impl Collectives {
             over: self.over.iter().map(|(node, over)| (*node, over.clone())).collect(),
             numbers: self.numbers.iter().map(|(call, number)| (*call, *number)).collect(),
             last_number: self.last_number,
+            last_serial: self.last_serial,
         }
     }
 
     /// As it was written down.
     pub(crate) fn again(me: u32, record: CollectivesRecord) -> Self {
-        let CollectivesRecord { outcomes, told, over, numbers, last_number } = record;
+        let CollectivesRecord { outcomes, told, over, numbers, last_number, last_serial } = record;
         Self {
             released: outcomes.iter().map(|((_, rank), _)| *rank).collect(),
             outcomes: outcomes.into_iter().collect(),
@@ -135,6 +149,7 @@ impl Collectives {
             over: over.into_iter().collect(),
             numbers: numbers.into_iter().collect(),
             last_number,
+            last_serial,
             ..Self::new(me)
         }
     }
@@ -296,7 +311,10 @@ impl Collectives {
         } else {
             Vec::new()
         };
-        let outcome = Outcome { status, parts: parts.into() };
+        // What another node counts has another upper half.
+        self.last_serial += 1;
+        let serial = u64::from(self.me) << 32 | self.last_serial;
+        let outcome = Outcome { status, serial, parts: parts.into() };
         for (node, brought) in led.parts {
             if node == self.me {
                 self.numbers.remove(&id);
@@ -313,7 +331,8 @@ impl Collectives {
     fn repeat(&mut self, node: u32, number: u64) {
         let Some((id, outcome)) = self.told.get(&(node, number)) else { return };
         for piece in pieces(&outcome.parts) {
-            self.words.push((node, *id, Word::Tells { number, status: outcome.status, piece }));
+            let Outcome { status, serial, .. } = *outcome;
+            self.words.push((node, *id, Word::Tells { number, status, serial, piece }));
         }
     }
 
@@ -344,7 +363,9 @@ impl Collectives {
                     call.heard_ns = now_ns;
                 }
             }
-            Word::Tells { number, status, piece } => self.hear_outcome(from, id, number, status, piece),
+            Word::Tells { number, status, serial, piece } => {
+                self.hear_outcome(from, id, number, (status, serial), piece);
+            }
             Word::Thanks { number } => drop(self.told.remove(&(from, number))),
             Word::Misses { members } => {
                 let word = if members.iter().any(|member| places.has_left(*member)) {
@@ -396,7 +417,7 @@ impl Collectives {
     fn give_up(&mut self, from: u32, id: CallId, number: u64) {
         if self.led.get(&id).is_some_and(|led| led.parts.contains_key(&from)) {
             self.led.remove(&id);
-            let outcome = Outcome { status: Status::UNREACHABLE, parts: Box::default() };
+            let outcome = Outcome::unreachable();
             self.told.insert((from, number), (id, outcome));
             self.over.entry(from).or_default().1.insert(number);
             self.repeat(from, number);
@@ -404,7 +425,7 @@ impl Collectives {
     }
 
     /// The leader tells a piece of what came of a call.
-    fn hear_outcome(&mut self, from: u32, id: CallId, number: u64, status: Status, piece: Piece) {
+    fn hear_outcome(&mut self, from: u32, id: CallId, number: u64, what: (Status, u64), piece: Piece) {
         let is_awaited = self.numbers.get(&id) == Some(&number);
         let Some(call) = self.calls.get_mut(&id).filter(|call| is_awaited && call.leader == from) else {
             // It was heard before, and the thanks were lost.
@@ -416,7 +437,8 @@ impl Collectives {
         let Some(parts) = call.answer.take(piece) else { return };
         if let Some(call) = self.calls.remove(&id) {
             self.numbers.remove(&id);
-            self.release(id, &call, &Outcome { status, parts: parts.into() });
+            let (status, serial) = what;
+            self.release(id, &call, &Outcome { status, serial, parts: parts.into() });
             self.words.push((from, id, Word::Thanks { number }));
         }
     }
@@ -440,7 +462,7 @@ impl Collectives {
             if silent_ns(call.heard_ns) {
                 if let Some(call) = self.calls.remove(&id) {
                     self.numbers.remove(&id);
-                    self.release(id, &call, &Outcome { status: Status::UNREACHABLE, parts: Box::default() });
+                    self.release(id, &call, &Outcome::unreachable());
                 }
             } else if call.again_ns <= now_ns {
                 self.bring(id, places, now_ns);

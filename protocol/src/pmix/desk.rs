@@ -1,6 +1,7 @@
 //! What a node knows and does for PMIx clients of a job: cards, those of other nodes, and calls that ranks make
 //! together.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -13,7 +14,11 @@ use super::dialect::Dialect;
 use super::exchange::{Exchange, Heard, Own};
 use super::status::Status;
 use crate::ids::Rank;
+use crate::limits::{PMIX_GROUPS_MAX, PMIX_KEY_BYTES_MAX};
 use crate::pmi::{NodeRanks, PeerError};
+
+/// What a piece of memory takes beyond its bytes, about.
+const OVERHEAD_BYTES: usize = 128;
 
 /// See this module.
 #[derive(Debug)]
@@ -21,6 +26,8 @@ pub(crate) struct Desk {
     pub(crate) cards: Cards,
     pub(crate) exchange: Exchange,
     pub(crate) collectives: Collectives,
+    /// Groups that ranks here are members of, and all of their members, in order.
+    groups: BTreeMap<Box<[u8]>, Box<[Rank]>>,
     /// Which ranks want to hear when, ns.
     alarms: BTreeMap<Rank, u64>,
 }
@@ -30,27 +37,32 @@ pub(crate) struct Desk {
 pub(crate) struct DeskRecord {
     cards: Cards,
     collectives: CollectivesRecord,
+    groups: BTreeMap<Box<[u8]>, Box<[Rank]>>,
 }
 
 impl DeskRecord {
     /// Whether it is of these ranks in a job of so many nodes, and within the limits.
     pub(crate) fn is_of(&self, here: NodeRanks, nodes: u32) -> bool {
-        self.cards.is_of(here) && self.collectives.is_within_limits(nodes)
+        self.cards.is_of(here)
+            && self.collectives.is_within_limits(nodes)
+            && self.groups.len() <= PMIX_GROUPS_MAX
+            && self.groups.keys().all(|name| name.len() <= PMIX_KEY_BYTES_MAX)
     }
 }
 
 impl Desk {
     /// Of node `me` of `nodes`, which goes on from this.
     pub(crate) fn new(record: DeskRecord, me: u32, nodes: u32) -> Self {
-        let DeskRecord { cards, collectives } = record;
+        let DeskRecord { cards, collectives, groups } = record;
         let collectives = Collectives::again(me, collectives);
-        Self { cards, exchange: Exchange::new(me, nodes), collectives, alarms: BTreeMap::new() }
+        Self { cards, exchange: Exchange::new(me, nodes), collectives, groups, alarms: BTreeMap::new() }
     }
 
     /// What is to be written down. Nothing happens to it until [`Self::go_on`].
     pub(crate) fn record(&mut self) -> DeskRecord {
         self.collectives.hold();
-        DeskRecord { cards: self.cards.clone(), collectives: self.collectives.record() }
+        let (cards, groups) = (self.cards.clone(), self.groups.clone());
+        DeskRecord { cards, collectives: self.collectives.record(), groups }
     }
 
     /// The ranks run again.
@@ -61,7 +73,9 @@ impl Desk {
 
     /// What it takes of the node's memory, about, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.cards.memory_bytes() + self.exchange.memory_bytes() + self.collectives.memory_bytes()
+        let names = self.groups.keys().map(|name| name.len() + OVERHEAD_BYTES).sum::<usize>();
+        let groups = names + self.groups.values().map(|members| size_of_val(&**members)).sum::<usize>();
+        self.cards.memory_bytes() + self.exchange.memory_bytes() + self.collectives.memory_bytes() + groups
     }
 
     fn pass_words(&mut self) {
@@ -106,16 +120,39 @@ impl Desk {
         Ok(part)
     }
 
-    /// What came of a rank's call, if it is over. What others have brought is known from then on.
-    pub(crate) fn take_outcome(&mut self, rank: Rank, call: CallId, here: NodeRanks) -> Option<Status> {
-        let Outcome { status, parts } = self.collectives.take(rank, call)?;
+    /// The members of a group that a rank here is one of.
+    pub(crate) fn group(&self, name: &[u8]) -> Option<&[Rank]> {
+        self.groups.get(name).map(|members| &**members)
+    }
+
+    /// A group is there from now on, with these members.
+    ///
+    /// # Errors
+    /// [`Status::OUT_OF_RESOURCE`]: there are too many.
+    pub(crate) fn make_group(&mut self, name: &[u8], members: &[Rank]) -> Result<(), Status> {
+        if self.groups.len() >= PMIX_GROUPS_MAX && !self.groups.contains_key(name) {
+            return Err(Status::OUT_OF_RESOURCE);
+        }
+        self.groups.insert(name.into(), members.into());
+        Ok(())
+    }
+
+    /// It is not.
+    pub(crate) fn remove_group(&mut self, name: &[u8]) {
+        self.groups.remove(name);
+    }
+
+    /// What came of a rank's call, if it is over, and a number that no other call of the job has. What others have
+    /// brought is known from then on.
+    pub(crate) fn take_outcome(&mut self, rank: Rank, call: CallId, here: NodeRanks) -> Option<(Status, u64)> {
+        let Outcome { status, serial, parts } = self.collectives.take(rank, call)?;
         let mut rest = &parts[..];
         while let Some((rank, stream)) = next_part(&mut rest) {
             if !here.has(rank) {
                 self.exchange.learn(rank, stream.into());
             }
         }
-        Some(status)
+        Some((status, serial))
     }
 
     /// Takes a parcel of another node. Ranks here that wait may find something then.

@@ -1,4 +1,5 @@
-//! Fences that a rank waits in: those of the whole job, which are PMI's barriers, and those of a part of it.
+//! Fences that a rank waits in: those of the whole job, which are PMI's barriers, and those of a part of it; and what
+//! else ranks do together.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::call::CallId;
 use super::client::Client;
 use super::dialect::Dialect;
-use super::rank;
 use super::reader::Process;
 use super::status::Status;
+use super::writer::Writer;
+use super::{rank, request};
 use crate::ids::Rank;
-use crate::limits::PMIX_WAITS_MAX;
+use crate::limits::{PMIX_KEY_BYTES_MAX, PMIX_WAITS_MAX};
 use crate::pmi::Server;
 
 /// A fence of the whole job.
@@ -28,10 +30,48 @@ pub(super) struct Fence {
     is_entered: bool,
 }
 
-/// A fence of a part of it.
+/// What ranks do together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Purpose {
+    /// They wait for each other.
+    Fence,
+    /// The same, in other words: all ranks of a job are connected.
+    Connect(bool),
+    /// They make a group of this name, which may have to have a number.
+    Construct(Box<[u8]>, bool),
+    /// They take it apart.
+    Destruct(Box<[u8]>),
+}
+
+impl Purpose {
+    /// What the request is for.
+    fn of(what: request::Together<'_>, wants_number: bool) -> Self {
+        match what {
+            request::Together::Connect => Self::Connect(true),
+            request::Together::Disconnect => Self::Connect(false),
+            request::Together::Construct(name) => Self::Construct(name.into(), wants_number),
+            request::Together::Destruct(name) => Self::Destruct(name.into()),
+        }
+    }
+
+    /// Calls for something else are not the same.
+    fn call(&self, members: &[Rank]) -> CallId {
+        let (word, name): (&[u8], &[u8]) = match self {
+            Self::Fence => (b"fence", &[]),
+            Self::Connect(true) => (b"connect", &[]),
+            Self::Connect(false) => (b"disconnect", &[]),
+            Self::Construct(name, _) => (b"construct ", name),
+            Self::Destruct(name) => (b"destruct ", name),
+        };
+        CallId::of(&[word, name].concat(), members)
+    }
+}
+
+/// A fence of a part of it, or something else that ranks do together.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Together {
     tag: u32,
+    purpose: Purpose,
     call: CallId,
     members: Box<[Rank]>,
     collect: bool,
@@ -54,14 +94,21 @@ impl Client {
             return Err(Status::OUT_OF_RESOURCE);
         }
         let space = server.space_name().as_bytes();
-        if members.iter().any(|member| member.space != space) {
-            return Err(Status::NOT_FOUND);
-        }
-        if members.iter().any(|member| member.rank == rank::WILDCARD) {
-            return Ok(None);
-        }
         let size = server.size();
-        let mut ranks: Vec<u32> = members.iter().map(|member| member.rank).collect();
+        let mut ranks: Vec<u32> = Vec::new();
+        for member in members {
+            if member.space != space {
+                // A group is named as if it were a job; its ranks are those of its members, counted.
+                let group = server.group(member.space).ok_or(Status::NOT_FOUND)?;
+                let place = member.rank as usize;
+                let meant = if member.rank == rank::WILDCARD { Some(group) } else { group.get(place..=place) };
+                ranks.extend(meant.ok_or(Status::BAD_PARAM)?.iter().map(|rank| rank.0));
+            } else if member.rank == rank::WILDCARD {
+                return Ok(None);
+            } else {
+                ranks.push(member.rank);
+            }
+        }
         ranks.sort_unstable();
         ranks.dedup();
         if ranks.binary_search(&self.rank.0).is_err() || ranks.last().is_none_or(|last| *last >= size) {
@@ -84,10 +131,41 @@ impl Client {
                 self.fences.push_back(Fence { tag, collect, deadline_ns, is_given_up, is_entered });
             }
             Some(members) => {
-                let call = CallId::of(b"fence", &members);
-                self.calls.push(Together { tag, call, members, collect, deadline_ns, is_given_up, is_made });
+                let purpose = Purpose::Fence;
+                let call = purpose.call(&members);
+                let together = Together { tag, purpose, call, members, collect, deadline_ns, is_given_up, is_made };
+                self.calls.push(together);
             }
         }
+    }
+
+    /// Takes something else that ranks do together. Then see [`Self::go_on_with_fences`].
+    pub(super) fn begin_together(
+        &mut self,
+        tag: u32,
+        (what, wants_number): (request::Together<'_>, bool),
+        members: &[Process<'_>],
+        deadline_ns: Option<u64>,
+        server: &Server,
+    ) -> Result<(), Status> {
+        let all = || (0..server.size()).map(Rank).collect();
+        let members: Box<[Rank]> = match what {
+            request::Together::Destruct(name) => server.group(name).ok_or(Status::NOT_FOUND)?.into(),
+            request::Together::Construct(name) if name.is_empty() || name.len() > PMIX_KEY_BYTES_MAX => {
+                return Err(Status::BAD_PARAM);
+            }
+            _ => self.members(members, server)?.unwrap_or_else(all),
+        };
+        if self.waits() >= PMIX_WAITS_MAX {
+            return Err(Status::OUT_OF_RESOURCE);
+        }
+        if !members.contains(&self.rank) {
+            return Err(Status::BAD_PARAM);
+        }
+        let purpose = Purpose::of(what, wants_number);
+        let (call, collect, is_given_up, is_made) = (purpose.call(&members), false, false, false);
+        self.calls.push(Together { tag, purpose, call, members, collect, deadline_ns, is_given_up, is_made });
+        Ok(())
     }
 
     /// Enters those whose turn it is, and answers those that are over or have waited long enough.
@@ -145,10 +223,8 @@ impl Client {
             let outcome = if is_first { self.make(&together, dialect, server, now_ns) } else { None };
             let is_late = together.deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns);
             let is_over = match outcome {
-                Some(status) => {
-                    if !together.is_given_up {
-                        self.say_status(together.tag, dialect, status);
-                    }
+                Some(outcome) => {
+                    self.end_call(&together, outcome, dialect, server);
                     true
                 }
                 None if is_late && !together.is_given_up => {
@@ -169,13 +245,37 @@ impl Client {
         }
     }
 
+    /// Answers a call with what came of it.
+    fn end_call(&mut self, together: &Together, outcome: (Status, u64), dialect: Dialect, server: &mut Server) {
+        let (mut status, number) = outcome;
+        let mut answers_number = false;
+        match &together.purpose {
+            _ if status != Status::SUCCESS => {}
+            Purpose::Fence | Purpose::Connect(_) => {}
+            Purpose::Construct(name, wants_number) => {
+                status = server.desk().make_group(name, &together.members).err().unwrap_or(status);
+                answers_number = *wants_number && status == Status::SUCCESS;
+            }
+            Purpose::Destruct(name) => server.desk().remove_group(name),
+        }
+        if together.is_given_up {
+            return;
+        }
+        let mut answer = Writer::new(dialect);
+        answer.status(status);
+        if answers_number {
+            answer.packed(1).size(usize::try_from(number).unwrap_or(usize::MAX));
+        }
+        self.say(together.tag, &answer);
+    }
+
     /// Makes a call whose turn it is, unless that was done; says what came of it, if it is over.
-    fn make(&self, together: &Together, dialect: Dialect, server: &mut Server, now_ns: u64) -> Option<Status> {
+    fn make(&self, together: &Together, dialect: Dialect, server: &mut Server, now_ns: u64) -> Option<(Status, u64)> {
         let call = (self.rank, together.call);
         if !together.is_made {
             let collected = together.collect.then_some(dialect);
             if let Err(status) = server.join(call, &together.members, collected, now_ns) {
-                return Some(status);
+                return Some((status, 0));
             }
         }
         server.take_outcome(self.rank, together.call)

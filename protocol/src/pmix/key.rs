@@ -10,6 +10,9 @@ pub const TIMEOUT: &[u8] = b"pmix.timeout";
 /// Not to wait at all.
 pub const IMMEDIATE: &[u8] = b"pmix.immediate";
 
+/// A group is to have a number.
+pub const ASSIGN_CONTEXT_ID: &[u8] = b"pmix.grp.actxid";
+
 /// Ranks of the job.
 pub const JOB_SIZE: &str = "pmix.job.size";
 /// The same, where a job can have no more.

@@ -45,7 +45,7 @@ pub use self::dialect::Dialect;
 pub use self::handshake::Greeting;
 pub use self::kind::Kind;
 pub use self::reader::{Info, Process, Read, Reader};
-pub use self::request::{Buckets, Get, Pairs, Request, Scope};
+pub use self::request::{Buckets, Get, Pairs, Request, Scope, Together};
 pub use self::status::Status;
 pub use self::writer::{Value, Writer};
 

@@ -31,6 +31,17 @@ pub enum Request<'a> {
         /// For how long at most, s.
         timeout_s: Option<u32>,
     },
+    /// It waits for others, for something else.
+    Together {
+        /// For what.
+        what: Together<'a>,
+        /// For whom; for a group that is there, for its members.
+        members: Vec<Process<'a>>,
+        /// The answer is to have a number that no other group has.
+        wants_number: bool,
+        /// For how long at most, s.
+        timeout_s: Option<u32>,
+    },
     /// What another rank has put.
     Get(Get<'a>),
     /// The rank is done.
@@ -42,6 +53,19 @@ pub enum Request<'a> {
     },
     /// Something that this server does not do.
     Other,
+}
+
+/// See [`Request::Together`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Together<'a> {
+    /// Ranks connect with each other, which those of one job are.
+    Connect,
+    /// And the other way round.
+    Disconnect,
+    /// They make a group of this name.
+    Construct(&'a [u8]),
+    /// They take it apart.
+    Destruct(&'a [u8]),
 }
 
 /// See [`Request::Get`].
@@ -159,10 +183,38 @@ impl<'a> Request<'a> {
             3 => Self::fence(reader)?,
             4 => Self::Get(Get::parse(reader)?),
             5 => Self::Finalize,
+            10 => Self::together(Together::Connect, reader)?,
+            11 => Self::together(Together::Disconnect, reader)?,
             13 => Self::Handlers { is_answered: true },
             14 => Self::Handlers { is_answered: false },
+            24 => {
+                reader.packed(1)?;
+                let name = reader.text()?;
+                Self::together(Together::Construct(name), reader)?
+            }
+            28 => {
+                reader.packed(1)?;
+                let name = reader.text()?;
+                Self::together(Together::Destruct(name), reader)?
+            }
             _ => Self::Other,
         })
+    }
+
+    fn together(what: Together<'a>, mut reader: Reader<'a>) -> Read<Self> {
+        let members = match what {
+            Together::Destruct(_) => Vec::new(),
+            _ => list(&mut reader, PMIX_MEMBERS_MAX, Reader::process)?,
+        };
+        let (mut wants_number, mut timeout_s) = (false, None);
+        for info in list(&mut reader, PMIX_INFOS_MAX, Reader::info)? {
+            match info.key {
+                key::ASSIGN_CONTEXT_ID => wants_number = info.is_true(reader),
+                key::TIMEOUT => timeout_s = info.seconds(reader),
+                _ => {}
+            }
+        }
+        Ok(Self::Together { what, members, wants_number, timeout_s })
     }
 
     fn fence(mut reader: Reader<'a>) -> Read<Self> {

@@ -29,7 +29,7 @@ pub(super) enum Word {
     /// The leader waits for others.
     Waits { number: u64 },
     /// The leader has heard from all: a piece of what came of it.
-    Tells { number: u64, status: Status, piece: Piece },
+    Tells { number: u64, status: Status, serial: u64, piece: Piece },
     /// The sender has heard what came of it.
     Thanks { number: u64 },
     /// The leader waits for these members of the receiver's node.

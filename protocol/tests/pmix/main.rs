@@ -4,6 +4,7 @@ mod exchange;
 mod fences;
 mod gets;
 mod greetings;
+mod groups;
 mod hostile;
 mod nodes;
 mod parts;

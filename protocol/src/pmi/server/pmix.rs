@@ -10,7 +10,7 @@ use crate::ids::Rank;
 use crate::limits::PMI_VALUE_BYTES_MAX;
 use crate::pmi::frame::{PeerError, PeerFrame};
 use crate::pmi::space::PutError;
-use crate::pmix::{Buckets, CallId, Dialect, Pairs, Places, Reader, Status, Writer, pieces};
+use crate::pmix::{Buckets, CallId, Desk, Dialect, Pairs, Places, Reader, Status, Writer, pieces};
 
 /// Where the job's ranks are, and which of this node have left.
 struct Whereabouts<'a> {
@@ -193,8 +193,18 @@ impl Server {
     }
 
     /// What came of it, if it is over.
-    pub(crate) fn take_outcome(&mut self, rank: Rank, call: CallId) -> Option<Status> {
+    pub(crate) fn take_outcome(&mut self, rank: Rank, call: CallId) -> Option<(Status, u64)> {
         self.pmix.take_outcome(rank, call, self.here)
+    }
+
+    /// What it knows for PMIx clients.
+    pub(crate) fn desk(&mut self) -> &mut Desk {
+        &mut self.pmix
+    }
+
+    /// The members of a group that a rank here is one of.
+    pub(crate) fn group(&self, name: &[u8]) -> Option<&[Rank]> {
+        self.pmix.group(name)
     }
 
     /// A rank does not wait for it any longer; false if other nodes count on it already.
