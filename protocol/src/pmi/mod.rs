@@ -35,6 +35,7 @@ mod spread;
 pub use self::conversation::Conversation;
 pub use self::failure::{Departure, Failure};
 pub use self::frame::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, VERSION};
+pub(crate) use self::letter::{Answer, Refusal, Verb, Wish};
 pub(crate) use self::placement::Places;
 pub use self::placement::{NodeRanks, Placement, PlacementError};
 pub use self::record::{BadRecord, ServerRecord};

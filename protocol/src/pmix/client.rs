@@ -17,6 +17,7 @@ use super::handshake::Greeting;
 use super::header::{self, Message, Messages};
 use super::information::Facts;
 use super::key;
+use super::naming::NameCall;
 use super::reader::{Process, Reader};
 use super::request::{Buckets, Get, Request};
 use super::status::Status;
@@ -41,6 +42,8 @@ pub struct Client {
     pub(super) fences: VecDeque<Fence>,
     /// Calls that it makes with a part of the job: of those that are the same, the first one is made.
     pub(super) calls: Vec<Together>,
+    /// Calls about names.
+    pub(super) names: Vec<NameCall>,
     /// Who waits for what others put, at most [`PMIX_WAITS_MAX`] with all the others.
     pub(super) gets: Vec<Awaited>,
     answers: Vec<u8>,
@@ -79,6 +82,7 @@ impl Client {
             messages: Messages::default(),
             fences: VecDeque::new(),
             calls: Vec::new(),
+            names: Vec::new(),
             gets: Vec::new(),
             answers: Vec::new(),
             sent: 0,
@@ -149,6 +153,7 @@ impl Client {
     pub fn poll(&mut self, server: &mut Server, now_ns: u64) {
         let Phase::Speaking(dialect) = self.phase else { return };
         self.go_on_with_fences(dialect, server, now_ns);
+        self.go_on_with_names(dialect, server, now_ns);
         let mut waiting = core::mem::take(&mut self.gets);
         waiting.retain(|awaited| !self.answer_get(awaited, dialect, server, now_ns));
         for awaited in &waiting {
@@ -177,7 +182,8 @@ impl Client {
     fn wake_in_time(&self, server: &mut Server, now_ns: u64) {
         let fences = self.fences.iter().filter(|fence| !fence.is_given_up).filter_map(|fence| fence.deadline_ns);
         let calls = self.calls.iter().filter(|call| !call.is_given_up).filter_map(|call| call.deadline_ns);
-        let first = fences.chain(calls).chain(self.gets.iter().filter_map(|get| get.deadline_ns)).min();
+        let names = self.names.iter().flat_map(|call| [call.deadline_ns, call.again_ns]).flatten();
+        let first = fences.chain(calls).chain(names).chain(self.gets.iter().filter_map(|get| get.deadline_ns)).min();
         // What is waited for from elsewhere is asked for again as long as somebody says that he waits.
         let renews = !self.gets.is_empty() && server.is_spread();
         let renews_ns = renews.then(|| now_ns.saturating_add(PMI_ASK_NS / 2));
@@ -243,6 +249,10 @@ impl Client {
                     Err(status) => status,
                 }
             }
+            Ok(Request::Named(named)) => match self.begin_naming(tag, &named, dialect, server, now_ns) {
+                Ok(()) => return self.go_on_with_names(dialect, server, now_ns),
+                Err(status) => status,
+            },
             Ok(Request::Get(get)) => match self.get(tag, &get, dialect, server, now_ns) {
                 Ok(()) => return,
                 Err(status) => status,
@@ -332,7 +342,7 @@ fn facts(server: &Server) -> Facts<'_> {
     Facts { space: server.space_name(), placement: server.placement(), mapping: server.mapping(), here: server.here() }
 }
 
-fn deadline_ns(now_ns: u64, seconds: u32) -> u64 {
+pub(super) fn deadline_ns(now_ns: u64, seconds: u32) -> u64 {
     now_ns.saturating_add(u64::from(seconds) * SECOND_NS)
 }
 

@@ -85,7 +85,7 @@ pub(super) struct Together {
 impl Client {
     /// What waits for an answer.
     pub(super) fn waits(&self) -> usize {
-        self.fences.len() + self.calls.len() + self.gets.len()
+        self.fences.len() + self.calls.len() + self.names.len() + self.gets.len()
     }
 
     /// The ranks that are meant, of which this one has to be one, in order; nothing for all of the job.

@@ -13,6 +13,9 @@ pub const IMMEDIATE: &[u8] = b"pmix.immediate";
 /// A group is to have a number.
 pub const ASSIGN_CONTEXT_ID: &[u8] = b"pmix.grp.actxid";
 
+/// What is looked up is waited for.
+pub const WAIT: &[u8] = b"pmix.wait";
+
 /// Ranks of the job.
 pub const JOB_SIZE: &str = "pmix.job.size";
 /// The same, where a job can have no more.

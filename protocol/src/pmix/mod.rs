@@ -29,6 +29,7 @@ mod header;
 pub mod information;
 pub mod key;
 mod kind;
+mod naming;
 mod parcel;
 mod reader;
 mod request;
@@ -45,7 +46,7 @@ pub use self::dialect::Dialect;
 pub use self::handshake::Greeting;
 pub use self::kind::Kind;
 pub use self::reader::{Info, Process, Read, Reader};
-pub use self::request::{Buckets, Get, Pairs, Request, Scope, Together};
+pub use self::request::{Buckets, Get, Named, Pairs, Request, Scope, Together};
 pub use self::status::Status;
 pub use self::writer::{Value, Writer};
 

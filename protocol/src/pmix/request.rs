@@ -42,6 +42,8 @@ pub enum Request<'a> {
         /// For how long at most, s.
         timeout_s: Option<u32>,
     },
+    /// Something with names.
+    Named(Named<'a>),
     /// What another rank has put.
     Get(Get<'a>),
     /// The rank is done.
@@ -53,6 +55,24 @@ pub enum Request<'a> {
     },
     /// Something that this server does not do.
     Other,
+}
+
+/// See [`Request::Named`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named<'a> {
+    /// These values are to be found by others.
+    Publish(Vec<Info<'a>>),
+    /// What is found under these names?
+    LookUp {
+        /// The names.
+        keys: Vec<&'a [u8]>,
+        /// What is not there yet is waited for.
+        waits: bool,
+        /// For how long at most, s.
+        timeout_s: Option<u32>,
+    },
+    /// Nothing is to be found under these names any more.
+    Unpublish(Vec<&'a [u8]>),
 }
 
 /// See [`Request::Together`].
@@ -171,7 +191,8 @@ impl<'a> Request<'a> {
     /// Why it is none: that is the answer.
     pub fn parse(mut reader: Reader<'a>) -> Read<Self> {
         reader.packed(1)?;
-        Ok(match reader.byte()? {
+        let command = reader.byte()?;
+        Ok(match command {
             0 => Self::Job,
             1 => {
                 reader.packed(1)?;
@@ -183,6 +204,32 @@ impl<'a> Request<'a> {
             3 => Self::fence(reader)?,
             4 => Self::Get(Get::parse(reader)?),
             5 => Self::Finalize,
+            6 => {
+                Self::user(&mut reader)?;
+                let mut infos = list(&mut reader, PMIX_INFOS_MAX, Reader::info)?;
+                infos.retain(|info| !info.key.starts_with(key::RESERVED));
+                Self::Named(Named::Publish(infos))
+            }
+            7 | 8 => {
+                Self::user(&mut reader)?;
+                reader.packed(1)?;
+                let count = reader.size()?;
+                if count > PMIX_INFOS_MAX {
+                    return Err(Status::OUT_OF_RESOURCE);
+                }
+                let keys: Vec<&[u8]> =
+                    (0..count).map(|_| reader.packed(1).and_then(|()| reader.text())).collect::<Read<_>>()?;
+                let (mut waits, mut timeout_s) = (false, None);
+                for info in list(&mut reader, PMIX_INFOS_MAX, Reader::info)? {
+                    match info.key {
+                        key::WAIT => waits = true,
+                        key::TIMEOUT => timeout_s = info.seconds(reader),
+                        _ => {}
+                    }
+                }
+                let looks_up = command == 7;
+                Self::Named(if looks_up { Named::LookUp { keys, waits, timeout_s } } else { Named::Unpublish(keys) })
+            }
             10 => Self::together(Together::Connect, reader)?,
             11 => Self::together(Together::Disconnect, reader)?,
             13 => Self::Handlers { is_answered: true },
@@ -199,6 +246,12 @@ impl<'a> Request<'a> {
             }
             _ => Self::Other,
         })
+    }
+
+    /// Whose call it is: all that a job does is done for the same user.
+    fn user(reader: &mut Reader<'a>) -> Read<()> {
+        reader.packed(1)?;
+        reader.u32().map(drop)
     }
 
     fn together(what: Together<'a>, mut reader: Reader<'a>) -> Read<Self> {

@@ -29,6 +29,8 @@ impl Status {
     pub const OUT_OF_RESOURCE: Self = Self(-29);
     /// There is no memory for it.
     pub const NO_MEMORY: Self = Self(-32);
+    /// It is published already.
+    pub const DUPLICATE_KEY: Self = Self(-53);
     /// There is no such thing.
     pub const NOT_FOUND: Self = Self(-46);
     /// This server does no such thing.

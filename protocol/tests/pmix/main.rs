@@ -6,6 +6,7 @@ mod gets;
 mod greetings;
 mod groups;
 mod hostile;
+mod names;
 mod nodes;
 mod parts;
 mod values;
