@@ -53,7 +53,8 @@ fn run(cluster: &Cluster, line: &str) -> u32 {
             std::thread::sleep(interval);
         }
         let ended = cluster.coppice(&["wait", &job]);
-        let text: String = jobs.iter().map(|job| said(cluster, job)).collect();
+        // What was said behind a checkpoint is said again, which need not begin a line.
+        let text = jobs.iter().map(|job| said(cluster, job)).collect::<Vec<_>>().join("\n");
         let is_right = ended.status == 0 && text.lines().any(|said| said.trim() == "No Errors");
         assert!(is_right, "{line}: jobs {jobs:?}: status {}: {text}{}", ended.status, ended.stderr);
         jobs.iter().for_each(|job| drop(cluster.coppice(&["checkpoints", "--delete", job])));
