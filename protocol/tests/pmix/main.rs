@@ -9,5 +9,6 @@ mod hostile;
 mod names;
 mod nodes;
 mod parts;
+mod table;
 mod values;
 mod verbatim;
