@@ -32,6 +32,8 @@ pub enum Toolchain {
     OpenMp,
     /// MPICH's compiler with OpenMP; sources in `tests/guests/mpi`.
     MpiOpenMp,
+    /// gcc, glibc and OpenPMIx, from `cargo xtask pmix`; sources in `tests/guests/pmix`.
+    Pmix,
     /// gcc without a C library, laid out by the linker script beside the source, in `tests/guests/bare`.
     Bare,
 }
@@ -53,7 +55,7 @@ const BARE: [&str; 10] = [
 /// One compiler at a time, so that two tests do not write one file.
 static COMPILING: Mutex<()> = Mutex::new(());
 
-/// The compiled program `tests/guests/{c,cpp,rust,mpi,bare}/NAME`.
+/// The compiled program `tests/guests/{c,cpp,rust,mpi,pmix,bare}/NAME`.
 ///
 /// # Panics
 /// If the compiler is missing or complains.
@@ -68,6 +70,7 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
         Toolchain::Rust | Toolchain::RustGlibc => ("rust", "rs"),
         Toolchain::CPlusPlus => ("cpp", "cpp"),
         Toolchain::Mpi | Toolchain::MpiOpenMp => ("mpi", "c"),
+        Toolchain::Pmix => ("pmix", "c"),
         Toolchain::Bare => ("bare", "c"),
         _ => ("c", "c"),
     };
@@ -77,6 +80,7 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     inputs.extend(headers(&sources.join(directory).join(name)));
     match toolchain {
         Toolchain::Bare => inputs.push(script.clone()),
+        Toolchain::Pmix => inputs.push(pmix().join("lib/libpmix.a")),
         Toolchain::Mpi | Toolchain::MpiOpenMp => inputs.push(mpich().join("lib/libmpi.a")),
         _ => {}
     }
@@ -105,6 +109,13 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
             }
             mpicc
         }
+        Toolchain::Pmix => {
+            let built = pmix();
+            assert!(built.join("lib").exists(), "no {}: build it first with `cargo xtask pmix`", built.display());
+            let mut gcc = compiler("gcc", &["-O2", "-Wall", "-static", "-no-pie", "-I"]);
+            gcc.arg(built.join("include"));
+            gcc
+        }
         Toolchain::Bare => compiler("gcc", &BARE),
     };
     if toolchain == Toolchain::Bare {
@@ -113,6 +124,10 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     command.arg(source).arg("-o").arg(&staged);
     if matches!(toolchain, Toolchain::Glibc | Toolchain::GlibcPie | Toolchain::Musl) {
         command.arg("-lm");
+    }
+    if toolchain == Toolchain::Pmix {
+        command.arg("-L").arg(pmix().join("lib")).args(["-lpmix", "-lhwloc", "-levent_pthreads", "-levent_core"]);
+        command.args(["-lm", "-lpthread"]);
     }
     let ran = crate::cluster::finish(command);
     assert_eq!(ran.status, 0, "cannot compile {name} ({toolchain:?}): {}", ran.stderr);
@@ -124,6 +139,12 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
 #[must_use]
 pub fn mpich() -> PathBuf {
     crate::cluster::binaries().join("../mpich")
+}
+
+/// Where `cargo xtask pmix` puts OpenPMIx.
+#[must_use]
+pub fn pmix() -> PathBuf {
+    crate::cluster::binaries().join("../pmix")
 }
 
 fn compiler(name: &str, arguments: &[&str]) -> Command {

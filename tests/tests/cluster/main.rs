@@ -44,6 +44,7 @@ mod names;
 mod objects;
 mod objects_listed;
 mod pmi;
+mod pmix;
 mod ranks;
 mod regions;
 mod retention;

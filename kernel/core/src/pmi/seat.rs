@@ -124,6 +124,9 @@ impl Seat {
             ("PMIX_BFROP_BUFFER_TYPE", String::from("PMIX_BFROP_BUFFER_NON_DESC")),
             ("PMIX_GDS_MODULE", String::from("hash")),
             ("PMIX_HOSTNAME", format!("node{}", self.job.here().0)),
+            // Open MPI 4 takes who has a PMIx server for a process of its own starter's, or for one that was started
+            // alone, unless it finds one of the starters that it knows to have such servers.
+            ("JSM_JSRUN_PORT", format!("{PMIX_PORT}")),
         ];
         let defaults = ["MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"];
         let sets = |variable: &[u8], name: &str| variable.split(|byte| *byte == b'=').next() == Some(name.as_bytes());

@@ -224,6 +224,7 @@ fn a_rank_is_told_how_to_find_pmi() {
         b"PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
         b"PMIX_GDS_MODULE=hash",
         b"PMIX_HOSTNAME=node1",
+        b"JSM_JSRUN_PORT=7006",
     ];
     assert_eq!(player.seat.environment(&wanted), expected.map(ByteString::from));
 }

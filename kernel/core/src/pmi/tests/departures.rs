@@ -226,7 +226,7 @@ fn who_has_no_place_is_refused() {
         let told = crate::agent::Failures::new(|_| ());
         cluster.nodes[node].pmi.join(&cluster.launch_order(rank, 2, 1), told).map(|seat| seat.environment(&[]).len())
     };
-    assert_eq!(join(0, 0), Ok(17));
+    assert_eq!(join(0, 0), Ok(18));
     assert_eq!(join(0, 1), Err("rank 1 has no place on node 0".to_string()));
     assert_eq!(join(2, 1), Err("node 2 has no part in the job".to_string()));
     let _first = cluster.start(0, 2, 1);

@@ -1,0 +1,211 @@
+/* Ranks that find each other with OpenPMIx, the unmodified library:
+ *   meets exchange ROUNDS   put, commit, fence with data, get of all others' cards
+ *   meets later SECONDS     a get of what the other rank puts so much later, without any fence
+ *   meets parts ROUNDS      fences of overlapping parts of the job, ranks late in turns, and a group
+ *   meets names             publish, look up, unpublish
+ *   meets gone              a get from a rank that has finalized
+ *   meets abort             rank 1 ends the job
+ *   meets stay SECONDS      the same as exchange, again and again for so long
+ */
+#include <pmix.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static pmix_proc_t me;
+static uint32_t size;
+
+#define IS(call, wanted) do { pmix_status_t is = (call); if (is != (wanted)) { \
+    fprintf(stderr, "rank %u: %s:%d: %s is %s\n", me.rank, __FILE__, __LINE__, #call, PMIx_Error_string(is)); \
+    PMIx_Abort(3, "not as it should be", NULL, 0); exit(3); } } while (0)
+#define OK(call) IS(call, PMIX_SUCCESS)
+#define CHECK(condition) do { if (!(condition)) { \
+    fprintf(stderr, "rank %u: %s:%d: not true: %s\n", me.rank, __FILE__, __LINE__, #condition); \
+    PMIx_Abort(3, "not as it should be", NULL, 0); exit(3); } } while (0)
+
+static pmix_proc_t of(uint32_t rank) {
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, me.nspace, rank);
+    return proc;
+}
+
+static uint32_t job_number(const char *key) {
+    pmix_proc_t all = of(PMIX_RANK_WILDCARD);
+    pmix_value_t *value;
+    OK(PMIx_Get(&all, key, NULL, 0, &value));
+    CHECK(value->type == PMIX_UINT32);
+    uint32_t number = value->data.uint32;
+    PMIX_VALUE_RELEASE(value);
+    return number;
+}
+
+static void put(pmix_scope_t scope, const char *key, uint32_t number) {
+    pmix_value_t value;
+    value.type = PMIX_UINT32;
+    value.data.uint32 = number;
+    OK(PMIx_Put(scope, key, &value));
+}
+
+static uint32_t get(uint32_t rank, const char *key) {
+    pmix_proc_t proc = of(rank);
+    pmix_value_t *value;
+    OK(PMIx_Get(&proc, key, NULL, 0, &value));
+    CHECK(value->type == PMIX_UINT32);
+    uint32_t number = value->data.uint32;
+    PMIX_VALUE_RELEASE(value);
+    return number;
+}
+
+static void fence(const pmix_proc_t *procs, size_t count, bool collect) {
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+    OK(PMIx_Fence(procs, count, &info, 1));
+    PMIX_INFO_DESTRUCT(&info);
+}
+
+/* Keys are new in each round: the library itself keeps what it has got once. */
+static void exchange(int round) {
+    char key[64];
+    snprintf(key, sizeof key, "card-%d", round);
+    put(PMIX_GLOBAL, key, 1000 * round + me.rank);
+    OK(PMIx_Commit());
+    if (me.rank == round % size) usleep(20000);
+    fence(NULL, 0, true);
+    for (uint32_t rank = 0; rank < size; rank++) CHECK(get(rank, key) == 1000 * round + rank);
+}
+
+static void about_the_job(void) {
+    pmix_value_t *value;
+    pmix_proc_t all = of(PMIX_RANK_WILDCARD);
+    OK(PMIx_Get(&all, PMIX_LOCAL_PEERS, NULL, 0, &value));
+    char *peers = strdup(value->data.string), *next = peers, *word;
+    PMIX_VALUE_RELEASE(value);
+    OK(PMIx_Get(&me, PMIX_HOSTNAME, NULL, 0, &value));
+    printf("rank %u of %u on %s with %s of %u nodes\n", me.rank, size, value->data.string, peers,
+           job_number(PMIX_NUM_NODES));
+    int is_there = 0;
+    while ((word = strsep(&next, ","))) {
+        pmix_value_t *other;
+        pmix_proc_t proc = of(strtoul(word, NULL, 10));
+        is_there |= proc.rank == me.rank;
+        OK(PMIx_Get(&proc, PMIX_HOSTNAME, NULL, 0, &other));
+        CHECK(!strcmp(other->data.string, value->data.string));
+        PMIX_VALUE_RELEASE(other);
+    }
+    CHECK(is_there && job_number(PMIX_UNIV_SIZE) == size);
+    PMIX_VALUE_RELEASE(value);
+    free(peers);
+}
+
+/* Pairs of neighbours, each of which has another beginning, and one of the even ranks. */
+static void parts(int rounds) {
+    pmix_proc_t even[64];
+    size_t evens = 0;
+    for (uint32_t rank = 0; rank < size && evens < 64; rank += 2) even[evens++] = of(rank);
+    for (int round = 0; round < rounds; round++) {
+        if (me.rank == round % size) usleep(30000);
+        for (int shift = 0; shift < 2; shift++) {
+            uint32_t low = me.rank - (me.rank + shift) % 2;
+            if (low + 1 >= size || low > me.rank) continue;
+            pmix_proc_t pair[] = {of(low), of(low + 1)};
+            fence(pair, 2, false);
+        }
+        if (me.rank % 2 == 0) fence(even, evens, true);
+    }
+    if (me.rank % 2 == 0) {
+        pmix_info_t info, *told = NULL;
+        size_t count = 0;
+        bool yes = true;
+        PMIX_INFO_LOAD(&info, PMIX_GROUP_ASSIGN_CONTEXT_ID, &yes, PMIX_BOOL);
+        OK(PMIx_Group_construct("evens", even, evens, &info, 1, &told, &count));
+        CHECK(count == 1 && PMIX_CHECK_KEY(&told[0], PMIX_GROUP_CONTEXT_ID));
+        pmix_proc_t group;
+        PMIX_LOAD_PROCID(&group, "evens", PMIX_RANK_WILDCARD);
+        fence(&group, 1, false);
+        OK(PMIx_Group_destruct("evens", NULL, 0));
+    }
+    fence(NULL, 0, false);
+}
+
+static void names(void) {
+    pmix_pdata_t found;
+    char name[64];
+    snprintf(name, sizeof name, "name-%u", me.rank);
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, name, "port", PMIX_STRING);
+    OK(PMIx_Publish(&info, 1));
+    IS(PMIx_Publish(&info, 1), PMIX_ERR_DUPLICATE_KEY);
+    fence(NULL, 0, false);
+    for (uint32_t rank = 0; rank < size; rank++) {
+        PMIX_PDATA_CONSTRUCT(&found);
+        snprintf(found.key, sizeof found.key, "name-%u", rank);
+        OK(PMIx_Lookup(&found, 1, NULL, 0));
+        CHECK(found.proc.rank == rank && !strcmp(found.value.data.string, "port"));
+        PMIX_PDATA_DESTRUCT(&found);
+    }
+    fence(NULL, 0, false);
+    char *mine[] = {name, NULL};
+    OK(PMIx_Unpublish(mine, NULL, 0));
+    PMIX_PDATA_CONSTRUCT(&found);
+    snprintf(found.key, sizeof found.key, "%s", name);
+    IS(PMIx_Lookup(&found, 1, NULL, 0), PMIX_ERR_NOT_FOUND);
+}
+
+int main(int count, char **words) {
+    const char *what = count > 1 ? words[1] : "exchange";
+    int number = count > 2 ? atoi(words[2]) : 3;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    OK(PMIx_Init(&me, NULL, 0));
+    size = job_number(PMIX_JOB_SIZE);
+    if (!strcmp(what, "exchange")) {
+        about_the_job();
+        for (int round = 0; round < number; round++) exchange(round);
+    } else if (!strcmp(what, "later")) {
+        if (me.rank == 0) {
+            sleep(number);
+            put(PMIX_GLOBAL, "later", 77);
+            OK(PMIx_Commit());
+        } else {
+            pmix_info_t info;
+            pmix_value_t *value;
+            pmix_proc_t first = of(0);
+            int short_time = 1;
+            PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &short_time, PMIX_INT);
+            IS(PMIx_Get(&first, "never", &info, 1, &value), PMIX_ERR_TIMEOUT);
+            CHECK(get(0, "later") == 77);
+        }
+        fence(NULL, 0, false);
+    } else if (!strcmp(what, "parts")) {
+        parts(number);
+    } else if (!strcmp(what, "names")) {
+        names();
+    } else if (!strcmp(what, "gone")) {
+        if (me.rank > 0) {
+            pmix_value_t *value;
+            pmix_proc_t first = of(0);
+            IS(PMIx_Get(&first, "never", NULL, 0, &value), PMIX_ERR_NOT_FOUND);
+        }
+    } else if (!strcmp(what, "abort")) {
+        if (me.rank == 1) PMIx_Abort(7, "enough of it", NULL, 0);
+        fence(NULL, 0, false);
+    } else if (!strcmp(what, "stay")) {
+        /* As the first rank's clock says, which tells the others whether there is another round. */
+        time_t end = time(NULL) + number;
+        for (int round = 0, goes_on = 1; goes_on; round++) {
+            char key[64];
+            exchange(round);
+            parts(1);
+            snprintf(key, sizeof key, "more-%d", round);
+            if (me.rank == 0) {
+                put(PMIX_GLOBAL, key, time(NULL) < end);
+                OK(PMIx_Commit());
+            }
+            goes_on = get(0, key);
+        }
+    }
+    OK(PMIx_Finalize(NULL, 0));
+    printf("rank %u: done\n", me.rank);
+    return 0;
+}
