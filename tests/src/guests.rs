@@ -32,6 +32,9 @@ pub enum Toolchain {
     OpenMp,
     /// MPICH's compiler with OpenMP; sources in `tests/guests/mpi`.
     MpiOpenMp,
+    /// The compiler of the MPICH with the client of PMI version 2, from `cargo xtask mpich --pmi pmi2`, with OpenMP;
+    /// sources in `tests/guests/mpi`.
+    MpichPmi2,
     /// gcc without a C library, laid out by the linker script beside the source, in `tests/guests/bare`.
     Bare,
 }
@@ -64,10 +67,11 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     let output = crate::cluster::binaries().join("../guests");
     std::fs::create_dir_all(&output).expect("directory for guests");
     let output = output.canonicalize().expect("directory for guests").join(format!("{name}-{toolchain:?}"));
+    let mpi = mpi(toolchain);
     let (directory, extension) = match toolchain {
         Toolchain::Rust | Toolchain::RustGlibc => ("rust", "rs"),
         Toolchain::CPlusPlus => ("cpp", "cpp"),
-        Toolchain::Mpi | Toolchain::MpiOpenMp => ("mpi", "c"),
+        _ if mpi.is_some() => ("mpi", "c"),
         Toolchain::Bare => ("bare", "c"),
         _ => ("c", "c"),
     };
@@ -75,12 +79,10 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     let script = source.with_extension("ld");
     let mut inputs = headers(&sources.join(directory));
     inputs.extend(headers(&sources.join(directory).join(name)));
-    match toolchain {
-        Toolchain::Bare => inputs.push(script.clone()),
-        Toolchain::Mpi | Toolchain::MpiOpenMp => inputs.push(mpich().join("lib/libmpi.a")),
-        _ => {}
+    if toolchain == Toolchain::Bare {
+        inputs.push(script.clone());
     }
-    let mpicc = mpich().join("bin/mpicc");
+    inputs.extend(mpi.as_ref().map(|mpi| mpi.join("lib/libmpi.a")));
     inputs.push(source.clone());
     if inputs.iter().all(|input| is_newer(&output, input)) {
         return output;
@@ -96,11 +98,12 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
         Toolchain::Rust => compiler("rustc", &["--edition=2024", "-O", "--target=x86_64-unknown-linux-musl"]),
         Toolchain::RustGlibc => compiler("rustc", &["--edition=2024", "-O", "-Ctarget-feature=+crt-static"]),
         Toolchain::OpenMp => compiler("gcc", &["-O2", "-Wall", "-static", "-no-pie", "-fopenmp"]),
-        Toolchain::Mpi | Toolchain::MpiOpenMp => {
-            assert!(mpicc.exists(), "no {}: build it first with `cargo xtask mpich`", mpicc.display());
+        Toolchain::Mpi | Toolchain::MpiOpenMp | Toolchain::MpichPmi2 => {
+            let mpicc = mpi.unwrap_or_default().join("bin/mpicc");
+            assert!(mpicc.exists(), "no {}: build it first, see `cargo xtask mpich --help`", mpicc.display());
             // gcc takes MPI_STATUSES_IGNORE for an array that is too short.
             let mut mpicc = compiler(&mpicc.to_string_lossy(), &["-O2", "-Wall", "-Wno-stringop-overflow", "-static"]);
-            if toolchain == Toolchain::MpiOpenMp {
+            if toolchain != Toolchain::Mpi {
                 mpicc.arg("-fopenmp");
             }
             mpicc
@@ -124,6 +127,15 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
 #[must_use]
 pub fn mpich() -> PathBuf {
     crate::cluster::binaries().join("../mpich")
+}
+
+/// The MPI that a tool chain is of.
+fn mpi(toolchain: Toolchain) -> Option<PathBuf> {
+    match toolchain {
+        Toolchain::Mpi | Toolchain::MpiOpenMp => Some(mpich()),
+        Toolchain::MpichPmi2 => Some(mpich().with_file_name("mpich-pmi2")),
+        _ => None,
+    }
 }
 
 fn compiler(name: &str, arguments: &[&str]) -> Command {
