@@ -34,6 +34,9 @@ pub enum Toolchain {
     MpiOpenMp,
     /// gcc, glibc and OpenPMIx, from `cargo xtask pmix`; sources in `tests/guests/pmix`.
     Pmix,
+    /// The compiler of the MPICH with the client of PMI version 2, from `cargo xtask mpich --pmi pmi2`, with OpenMP;
+    /// sources in `tests/guests/mpi`.
+    MpichPmi2,
     /// gcc without a C library, laid out by the linker script beside the source, in `tests/guests/bare`.
     Bare,
 }
@@ -66,11 +69,12 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     let output = crate::cluster::binaries().join("../guests");
     std::fs::create_dir_all(&output).expect("directory for guests");
     let output = output.canonicalize().expect("directory for guests").join(format!("{name}-{toolchain:?}"));
+    let mpi = mpi(toolchain);
     let (directory, extension) = match toolchain {
         Toolchain::Rust | Toolchain::RustGlibc => ("rust", "rs"),
         Toolchain::CPlusPlus => ("cpp", "cpp"),
-        Toolchain::Mpi | Toolchain::MpiOpenMp => ("mpi", "c"),
         Toolchain::Pmix => ("pmix", "c"),
+        _ if mpi.is_some() => ("mpi", "c"),
         Toolchain::Bare => ("bare", "c"),
         _ => ("c", "c"),
     };
@@ -78,13 +82,13 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     let script = source.with_extension("ld");
     let mut inputs = headers(&sources.join(directory));
     inputs.extend(headers(&sources.join(directory).join(name)));
-    match toolchain {
-        Toolchain::Bare => inputs.push(script.clone()),
-        Toolchain::Pmix => inputs.push(pmix().join("lib/libpmix.a")),
-        Toolchain::Mpi | Toolchain::MpiOpenMp => inputs.push(mpich().join("lib/libmpi.a")),
-        _ => {}
+    if toolchain == Toolchain::Bare {
+        inputs.push(script.clone());
     }
-    let mpicc = mpich().join("bin/mpicc");
+    if toolchain == Toolchain::Pmix {
+        inputs.push(pmix().join("lib/libpmix.a"));
+    }
+    inputs.extend(mpi.as_ref().map(|mpi| mpi.join("lib/libmpi.a")));
     inputs.push(source.clone());
     if inputs.iter().all(|input| is_newer(&output, input)) {
         return output;
@@ -100,11 +104,12 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
         Toolchain::Rust => compiler("rustc", &["--edition=2024", "-O", "--target=x86_64-unknown-linux-musl"]),
         Toolchain::RustGlibc => compiler("rustc", &["--edition=2024", "-O", "-Ctarget-feature=+crt-static"]),
         Toolchain::OpenMp => compiler("gcc", &["-O2", "-Wall", "-static", "-no-pie", "-fopenmp"]),
-        Toolchain::Mpi | Toolchain::MpiOpenMp => {
-            assert!(mpicc.exists(), "no {}: build it first with `cargo xtask mpich`", mpicc.display());
+        Toolchain::Mpi | Toolchain::MpiOpenMp | Toolchain::MpichPmi2 => {
+            let mpicc = mpi.unwrap_or_default().join("bin/mpicc");
+            assert!(mpicc.exists(), "no {}: build it first, see `cargo xtask mpich --help`", mpicc.display());
             // gcc takes MPI_STATUSES_IGNORE for an array that is too short.
             let mut mpicc = compiler(&mpicc.to_string_lossy(), &["-O2", "-Wall", "-Wno-stringop-overflow", "-static"]);
-            if toolchain == Toolchain::MpiOpenMp {
+            if toolchain != Toolchain::Mpi {
                 mpicc.arg("-fopenmp");
             }
             mpicc
@@ -145,6 +150,15 @@ pub fn mpich() -> PathBuf {
 #[must_use]
 pub fn pmix() -> PathBuf {
     crate::cluster::binaries().join("../pmix")
+}
+
+/// The MPI that a tool chain is of.
+fn mpi(toolchain: Toolchain) -> Option<PathBuf> {
+    match toolchain {
+        Toolchain::Mpi | Toolchain::MpiOpenMp => Some(mpich()),
+        Toolchain::MpichPmi2 => Some(mpich().with_file_name("mpich-pmi2")),
+        _ => None,
+    }
 }
 
 fn compiler(name: &str, arguments: &[&str]) -> Command {

@@ -3,6 +3,7 @@
  *
  *   exchange ROUNDS   in each round every rank puts a card, waits for all, and gets everybody else's
  *   neighbours RANKS  threads of each rank wait for what every rank of their node says, late; so many are on a node
+ *   names ROUNDS      in each round every rank publishes a name, which all find, until the rank behind unpublishes it
  *   abort RANK TEXT   that rank aborts the job, the others wait for all
  */
 #define _GNU_SOURCE
@@ -145,6 +146,42 @@ static void neighbours(int ranks) {
     }
 }
 
+static void names(int rounds) {
+    const char *missing = "found=FALSE;rc=-1;errmsg=name_is_not_published;";
+    for (int round = 0; round < rounds; round++) {
+        int before = (rank + size - 1) % size;
+        say("cmd=name-publish;name=of %d in %d;port=port#%d;;%d;infokeycount=0;", rank, round, 60000 + rank, round);
+        expect("cmd=name-publish-response;rc=0;");
+        /* One of them is first. */
+        say("cmd=name-publish;name=all in %d;port=%d;infokeycount=0;", round, rank);
+        int is_first = !!strstr(hear(), ";rc=0;");
+        say("cmd=kvs-put;key=first-%d-%d;value=%d;", round, rank, is_first);
+        expect("cmd=kvs-put-response;rc=0;");
+        fence();
+        int first = 0, is_right = 0;
+        say("cmd=name-lookup;name=all in %d;infokeycount=0;", round);
+        const char *found = hear();
+        int winner = strstr(found, ";port=") ? atoi(strstr(found, ";port=") + 6) : -1;
+        for (int other = 0; other < size; other++) {
+            say("cmd=name-lookup;name=of %d in %d;infokeycount=0;", other, round);
+            expect("cmd=name-lookup-response;port=port#%d;;%d;found=TRUE;rc=0;", 60000 + other, round);
+            say("cmd=kvs-get;jobid=%s;srcid=%d;key=first-%d-%d;", job, other, round, other);
+            if (strstr(hear(), ";value=1;")) first++, is_right = other == winner;
+        }
+        if (first != 1 || !is_right) die("a name has not one publisher");
+        fence();
+        say("cmd=name-unpublish;name=of %d in %d;infokeycount=0;", before, round);
+        expect("cmd=name-unpublish-response;rc=0;");
+        if (rank == winner) {
+            say("cmd=name-unpublish;name=all in %d;infokeycount=0;", round);
+            expect("cmd=name-unpublish-response;rc=0;");
+        }
+        fence();
+        say("cmd=name-lookup;name=of %d in %d;infokeycount=0;", rank, round);
+        expect("cmd=name-lookup-response;%s", missing);
+    }
+}
+
 int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     const char *text = getenv("PMI_RANK");
@@ -174,6 +211,7 @@ int main(int argc, char **argv) {
     say("cmd=info-getjobattr;key=PMI_process_mapping;");
     printf("rank %d of %d: %s\n", rank, size, hear());
     if (!strcmp(argv[1], "exchange")) exchange(atoi(argv[2]));
+    if (!strcmp(argv[1], "names")) names(atoi(argv[2]));
     if (!strcmp(argv[1], "neighbours")) neighbours(atoi(argv[2]));
     if (!strcmp(argv[1], "abort")) {
         if (atoi(argv[2]) == rank) say("cmd=abort;isworld=TRUE;msg=%s;", argc > 3 ? argv[3] : "");

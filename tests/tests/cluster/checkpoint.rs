@@ -115,7 +115,7 @@ pub(crate) fn checkpoint_soon(cluster: &Cluster, job: &str) -> Option<String> {
 /// its end; again, if it does so before. Looks at what the last one said, and at what all said together, in which some
 /// may come twice.
 #[track_caller]
-fn until_restarted(cluster: &Cluster, nodes: [&str; 2], arguments: &[&str], check: impl Fn(&str, &str)) {
+pub(crate) fn until_restarted(cluster: &Cluster, nodes: [&str; 2], arguments: &[&str], check: impl Fn(&str, &str)) {
     let mut restarts = 0;
     for _ in 0..RUNS_MAX {
         let mut all = String::new();

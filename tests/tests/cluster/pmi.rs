@@ -21,7 +21,7 @@ fn exchanged_on(size: u32, mapping: &str) -> Vec<String> {
     lines
 }
 
-fn sorted(text: &str) -> Vec<String> {
+pub(crate) fn sorted(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.sort();
     lines
@@ -60,12 +60,13 @@ fn bad_links_change_nothing_between_ranks() {
     }
 }
 
-/// What ranks of version 2 print: as those of version 1.
-fn second() -> String {
+/// What speaks version 2.
+pub(crate) fn second() -> String {
     program("pmi2", Toolchain::Musl).to_string_lossy().into_owned()
 }
 
-fn exchanged_by_second(size: u32, mapping: &str) -> Vec<String> {
+/// What ranks of version 2 print: as those of version 1.
+pub(crate) fn exchanged_by_second(size: u32, mapping: &str) -> Vec<String> {
     let lines = exchanged_on(size, mapping).into_iter();
     lines
         .map(|line| line.replacen("value=", "cmd=info-getjobattr-response;found=TRUE;value=", 1))

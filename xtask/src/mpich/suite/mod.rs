@@ -11,12 +11,12 @@ mod library;
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use self::cases::{Case, Known};
 use self::execute::{Outcome, Runner};
 use self::library::Library;
-use super::ready;
+use super::{Flavour, ready, ready_with};
 use crate::build::everything;
 use crate::command::root;
 use crate::setup;
@@ -49,14 +49,18 @@ pub(crate) struct Options {
     up: Vec<String>,
 }
 
-/// Builds the few programs that `cargo xtask test` runs.
+/// Builds all MPICHs, and the few of MPICH's test programs that `cargo xtask test` runs.
 ///
 /// # Errors
 /// If they do not build.
 pub(crate) fn build_fast() -> Result<()> {
     let lines = FAST.lines().filter(|line| !line.starts_with('#'));
     let programs: BTreeSet<&str> = lines.filter_map(|line| line.split_whitespace().next()).collect();
-    build::programs(&ready()?, Some(&programs)).map(drop)
+    build::programs(&ready()?, Some(&programs))?;
+    for flavour in Flavour::value_variants() {
+        ready_with(*flavour)?;
+    }
+    Ok(())
 }
 
 /// Builds, runs and prints.
