@@ -16,6 +16,7 @@ mod device;
 mod event;
 pub(crate) mod flags;
 mod input;
+pub(crate) mod interfaces;
 mod link;
 pub(crate) mod locks;
 mod open_file;
