@@ -19,6 +19,7 @@ mod input;
 pub(crate) mod interfaces;
 mod link;
 pub(crate) mod locks;
+pub(crate) mod netlink;
 mod open_file;
 pub(crate) mod pair;
 mod path;
