@@ -6,6 +6,7 @@
 pub(crate) mod futex;
 pub(crate) mod interface;
 pub(crate) mod io;
+pub(crate) mod netlink;
 pub(crate) mod signal;
 pub(crate) mod signal_set;
 pub(crate) mod socket;

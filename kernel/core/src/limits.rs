@@ -222,6 +222,15 @@ pub const PIPE_BYTES_LIMIT: usize = 1024 * 1024;
 /// What each direction of a socketpair(2) holds at most, bytes, as on Linux: then writers wait.
 pub const PAIR_BYTES_MAX: usize = 212_992;
 
+/// Answers that wait to be read from a netlink socket, bytes. Beyond, requests are answered with `ENOBUFS`.
+pub const NETLINK_BYTES_MAX: usize = 32 * 1024;
+
+/// The longest request to a netlink socket, bytes: `EMSGSIZE`.
+pub const NETLINK_REQUEST_BYTES_MAX: usize = 4096;
+
+/// What an answer of a netlink socket takes while it is made, bytes, beside the request that errors say again.
+pub const NETLINK_ANSWER_BYTES: usize = 1024;
+
 /// What a pipe or a direction of a socketpair(2) holds at first, and all it ever holds if there is no memory for more,
 /// bytes. Also the longest write to a pipe that comes out in one piece (`PIPE_BUF`).
 pub const CHANNEL_BYTES_MIN: usize = 4096;

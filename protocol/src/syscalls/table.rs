@@ -37,7 +37,7 @@ macro_rules! for_each_call {
             14 RT_SIGPROCMASK rt_sigprocmask(SIGMASK, Set, SetOut, Size) Int, AtOnce, Waits;
             15 RT_SIGRETURN rt_sigreturn() Any, Thread, Waits;
             16 IOCTL ioctl(Fd, IOCTL, Pointer) Int, Tried, Waits
-                "`FIONREAD`, `FIONBIO`, `FIOCLEX`, `FIONCLEX` and what asks for a terminal (`ENOTTY`)";
+                "`FIONREAD`, `FIONBIO`, `FIOCLEX`, `FIONCLEX`, `SIOCGIF…`, and what asks for a terminal (`ENOTTY`)";
             17 PREAD64 pread64(Fd, Out, Size, Long) Int, Shipped, Waits;
             18 PWRITE64 pwrite64(Fd, In(2), Size, Long) Int, Shipped, Waits;
             19 READV readv(Fd, OutIovec(2), Int) Int, Shipped, RestartsUntimed;
@@ -67,7 +67,7 @@ macro_rules! for_each_call {
             39 GETPID getpid() Int, Fact, Waits;
             40 SENDFILE sendfile(Fd, Fd, Pointer, Size) Int, Shipped, RestartsUntimed;
             41 SOCKET socket(AF, SOCK, Int) Fd, AtOnce, Waits
-                "`AF_INET`, TCP and UDP, between nodes of the cluster and within one";
+                "`AF_INET`, TCP and UDP, between nodes of the cluster and within one; `AF_NETLINK`, `NETLINK_ROUTE`";
             42 CONNECT connect(Fd, Pointer, Uint) Int, Node, RestartsUntimed;
             43 ACCEPT accept(Fd, Pointer, Pointer) Fd, Node, RestartsUntimed;
             44 SENDTO sendto(Fd, In(2), Size, MSG, Pointer, Uint) Int, Node, RestartsUntimed;

@@ -101,6 +101,52 @@ fn the_number_of_cores_is_listed_and_kept() {
     }
 }
 
+/// How the cores lie is in `/sys`, each one by itself in one package, and the memory in the one node there is: what
+/// hwloc and its like read.
+#[test]
+fn the_topology_of_cores_is_in_sys() {
+    const CORES: &str = "/sys/devices/system/cpu";
+    const NODE: &str = "/sys/devices/system/node/node0";
+    let cluster = cluster_of(1, 4);
+    let run = |arguments: &[&str]| cluster.run(&[&[BUSYBOX], arguments].concat()).success().text();
+    let listed = run(&["ls", CORES]);
+    assert_eq!(
+        listed.lines().collect::<Vec<_>>(),
+        ["cpu0", "cpu1", "cpu2", "cpu3", "offline", "online", "possible", "present"]
+    );
+    let names = [
+        "core_cpus",
+        "core_cpus_list",
+        "core_id",
+        "core_siblings",
+        "core_siblings_list",
+        "package_cpus",
+        "package_cpus_list",
+        "physical_package_id",
+        "thread_siblings",
+        "thread_siblings_list",
+    ];
+    assert_eq!(run(&["ls", &format!("{CORES}/cpu3/topology")]).lines().collect::<Vec<_>>(), names);
+    for core in 0..4 {
+        let (mask, id) = (format!("{:x}", 1 << core), core.to_string());
+        let paths = names.map(|name| format!("{CORES}/cpu{core}/topology/{name}"));
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let text = run(&[&["cat"], &paths[..]].concat());
+        let expected = [&*mask, &id, &id, "f", "0-3", "f", "0-3", "0", &mask, &id];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "core {core}");
+    }
+    assert_eq!(run(&["cat", &format!("{CORES}/cpu1/online")]), "1\n");
+    for none in ["cpu4", "cpu0/online", "cpu0/cache"] {
+        assert_ne!(cluster.run(&[BUSYBOX, "ls", &format!("{CORES}/{none}")]).status, 0, "{none}");
+    }
+    let of_node = ["cpumap", "cpulist", "distance"].map(|name| run(&["cat", &format!("{NODE}/{name}")]));
+    assert_eq!(of_node, ["f\n", "0-3\n", "10\n"]);
+    let total = |path: &str| run(&["grep", "-o", "MemTotal: .*", path]);
+    let kib = |line: String| line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
+    let memory = kib(total(&format!("{NODE}/meminfo")));
+    assert!(memory > Some(0) && memory == kib(total("/proc/meminfo")), "{memory:?}");
+}
+
 /// The firmware lists six processors; four are there, and the second of these never runs.
 #[test]
 fn cores_that_do_not_come_up_are_left_out() {

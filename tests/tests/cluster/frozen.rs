@@ -49,8 +49,17 @@ fn until_taken_apart(cluster: &Cluster, what: &str, run: impl Fn()) {
 #[test]
 fn programs_do_not_notice() {
     let cluster = freezing(1, 1, &[]);
-    for name in ["files", "memory", "vectors", "signals", "signals_wait", "runtime_calls", "pipes_and_locks", "sockets"]
-    {
+    for name in [
+        "files",
+        "memory",
+        "vectors",
+        "signals",
+        "signals_wait",
+        "runtime_calls",
+        "pipes_and_locks",
+        "sockets",
+        "interfaces",
+    ] {
         until_taken_apart(&cluster, name, || compare(&cluster, name, Toolchain::Glibc, &[]));
     }
     until_taken_apart(&cluster, "standard", || compare(&cluster, "standard", Toolchain::Rust, &[]));

@@ -29,6 +29,7 @@ mod full_disk;
 mod guests;
 mod hostile;
 mod hung;
+mod interfaces;
 mod interrupted;
 mod isolation;
 mod jobs;

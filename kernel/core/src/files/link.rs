@@ -17,6 +17,7 @@ impl OpenFile {
             Object::Standard(stream) => Some(format!("pipe:[{}]", 1 + stream.number()).into_bytes()),
             Object::Pipe(end) => Some(format!("pipe:[{}]", end.serial).into_bytes()),
             Object::Pair(PairEnd { serial, .. }) | Object::Socket(Socket { serial, .. }) => socket(*serial),
+            Object::Netlink(netlink) => socket(netlink.serial),
             Object::Service(service) => socket(service.serial()),
             Object::Event(_) => anonymous("eventfd"),
             Object::Timer(_) => anonymous("timerfd"),

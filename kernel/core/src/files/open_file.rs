@@ -16,6 +16,7 @@ use super::event::Event;
 use super::flags;
 use super::input::Input;
 use super::locks::Locks;
+use super::netlink::Netlink;
 use super::pair::PairEnd;
 use super::pipe::PipeEnd;
 use super::poller::Poller;
@@ -120,6 +121,8 @@ pub(crate) enum Object {
     Pair(PairEnd),
     /// A socket of the network.
     Socket(Socket),
+    /// A socket that tells of the network's interfaces.
+    Netlink(Netlink),
     /// A counter.
     Event(Event),
     /// A timer.
@@ -163,6 +166,7 @@ impl Object {
             Self::Pipe(end) => end.level.clone(),
             Self::Pair(end) => end.level.clone(),
             Self::Socket(socket) => socket.level.clone(),
+            Self::Netlink(netlink) => netlink.level.clone(),
             Self::Event(event) => event.level.clone(),
             Self::Standard(Standard::Input(_))
             | Self::Poller(_)
@@ -367,6 +371,7 @@ impl OpenFile {
             Object::Pipe(end) => end.watch(waker),
             Object::Pair(end) => end.watch(waker),
             Object::Socket(socket) => socket.watch(waker),
+            Object::Netlink(netlink) => netlink.watch(waker),
             Object::Event(event) => event.watch(waker),
             Object::Poller(poller) => poller.watch(waker),
             Object::Service(service) => service.watch(waker),
@@ -388,6 +393,7 @@ impl OpenFile {
             Object::Pipe(end) => Some(end),
             Object::Pair(end) => Some(end),
             Object::Socket(socket) => Some(socket),
+            Object::Netlink(netlink) => Some(netlink),
             Object::Event(event) => Some(event),
             Object::Timer(timer) => Some(timer),
             Object::Service(service) => Some(&**service),

@@ -16,6 +16,7 @@ use super::descriptors::Descriptors;
 use super::event::EventRecord;
 use super::locks::Locks;
 use super::locks::record::LocksRecord;
+use super::netlink::NetlinkRecord;
 use super::open_file::{Object, OpenFile, Shipped};
 use super::pair::record::PairRecord;
 use super::pipe::PipeRecord;
@@ -95,6 +96,7 @@ pub(super) enum ObjectRecord {
     /// The signals that are read.
     Signals(u64),
     Poller(PollerRecord),
+    Netlink(NetlinkRecord),
 }
 
 /// What stays on the node.
@@ -159,6 +161,7 @@ impl Catalogue {
         let held = |file: &Arc<OpenFile>| match &file.object {
             Object::Pipe(end) => end.held(),
             Object::Pair(end) => end.incoming().held() + end.outgoing().held(),
+            Object::Netlink(netlink) => netlink.held(),
             _ => 0,
         };
         self.files.iter().map(held).sum()
@@ -211,6 +214,7 @@ impl Catalogue {
             Object::Special(node) => ObjectRecord::Special(node.record()),
             Object::Pipe(end) => ObjectRecord::Pipe(end.record(|channel| self.channel(channel))),
             Object::Pair(end) => ObjectRecord::Pair(end.record(|channel| self.channel(channel))),
+            Object::Netlink(netlink) => ObjectRecord::Netlink(netlink.record(|channel| self.channel(channel))),
             Object::Event(event) => ObjectRecord::Event(event.record()),
             Object::Timer(timer) => ObjectRecord::Timer(timer.record(of_node)),
             Object::Signals(signals) => ObjectRecord::Signals(signals.wanted().0),

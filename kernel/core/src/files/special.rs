@@ -6,6 +6,7 @@
 //! `sys`, or if it names a file in `/etc` that is here; links at the I/O node do not lead here, nor descriptors of its
 //! directories. What they say and are, which depends on who looks, is with processes ([`crate::process::special`]).
 
+mod cores;
 mod entries;
 mod record;
 mod text;
@@ -55,7 +56,7 @@ pub(crate) enum Kind {
 /// An entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Its place in the table; descriptors come behind it, and threads behind those.
+    /// Its place in the table; descriptors come behind it, then what cores have, then threads.
     index: u32,
     pub(crate) kind: Kind,
 }
@@ -153,6 +154,9 @@ fn find(names: &[&[u8]]) -> Result<Node, Errno> {
         let id = number(id).ok_or(Errno::ENOENT)?;
         return of_thread(id, rest);
     }
+    if let [b"sys", b"devices", b"system", b"cpu", name, ..] = names {
+        return cores::find(name, &path[cores::DIRECTORY.len() + 1 + name.len()..]);
+    }
     let digits = path.strip_prefix(b"/proc/self/fd/").or_else(|| path.strip_prefix(b"/dev/fd/"));
     match digits.and_then(number::<u16>) {
         Some(number) => {
@@ -162,7 +166,7 @@ fn find(names: &[&[u8]]) -> Result<Node, Errno> {
     }
 }
 
-/// The first place behind those of descriptors.
+/// The first place behind those of cores.
 const THREADS_AT: u32 = 0x10_0000;
 
 /// What there is of each thread.
@@ -209,6 +213,9 @@ impl Node {
             }
             return;
         }
+        if let Some(of) = self.core() {
+            return cores::children(of, each);
+        }
         let path = self.path();
         for (index, (child, kind)) in ENTRIES.iter().enumerate() {
             let name = child.strip_prefix(path.as_str()).and_then(|name| name.strip_prefix('/'));
@@ -216,12 +223,18 @@ impl Node {
                 each(name, Self { index: index as u32, kind: *kind });
             }
         }
+        if path == cores::DIRECTORY {
+            cores::directories(each);
+        }
     }
 
     /// Its path. Of descriptors by number, that of their directory; of what a thread has, that of the thread.
     pub(crate) fn path(self) -> String {
         if let Some(id) = self.thread() {
             return format!("/proc/self/task/{id}");
+        }
+        if let Some(of) = self.core() {
+            return cores::path(of);
         }
         let entry = ENTRIES.get(self.index as usize);
         entry.map_or("/proc/self/fd", |(path, _)| path).to_owned()
@@ -290,7 +303,7 @@ mod tests {
         assert_eq!(kind("/", "/proc/self/fd/12"), Ok(Kind::Descriptor(12)));
         assert_eq!(kind("/", "/dev/fd/-1"), Err("ENOENT".into()));
         assert_eq!(kind("/", "/dev/sda"), Err("ENOENT".into()));
-        assert_eq!(kind("/", "/sys/devices/system/cpu/online"), Ok(Kind::Text(Text::Cores)));
+        assert_eq!(kind("/", "/sys/devices/system/cpu/online"), Ok(Kind::Text(Text::Cores(None))));
         assert_eq!(kind("/", "/sys/fs/cgroup/cpu.max"), Err("ENOENT".into()));
         assert_eq!(kind("/", "/dev/shm/"), Ok(Kind::Shared));
         assert_eq!(kind("/dev/shm", "./a"), Err("shared a".into()));

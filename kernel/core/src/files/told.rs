@@ -79,6 +79,7 @@ fn what(file: &OpenFile) -> What {
             What::Poller { watched, count }
         }
         Object::Service(service) => What::Service { held: service.held() as u64 },
+        Object::Netlink(netlink) => What::Service { held: netlink.held() as u64 },
     }
 }
 

@@ -88,6 +88,7 @@ fn special_status(object: &Object, process: &Process) -> FileStatus {
         Object::Pipe(end) => Node::object_status(MODE_PIPE, end.serial, process),
         Object::Pair(end) => Node::object_status(MODE_SOCKET, end.serial, process),
         Object::Socket(socket) => Node::object_status(MODE_SOCKET, socket.serial, process),
+        Object::Netlink(netlink) => Node::object_status(MODE_SOCKET, netlink.serial, process),
         Object::Service(service) => Node::object_status(MODE_SOCKET, service.serial(), process),
         Object::Event(_) | Object::Timer(_) | Object::Signals(_) | Object::Poller(_) => {
             Node::object_status(MODE_ANONYMOUS, 0, process)

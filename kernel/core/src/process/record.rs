@@ -289,6 +289,7 @@ fn make(
         let signals = core::cell::RefCell::new(&mut signals);
         let making = Making {
             quota,
+            network: &node.network,
             input: &input,
             locks: &locks,
             asks: &job.asks,

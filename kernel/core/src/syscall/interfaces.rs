@@ -1,74 +1,24 @@
-//! The interfaces of the network, as programs ask for them with ioctl(2): the loopback, and the node's end in its job's
-//! network.
+//! The interfaces of the network, as programs ask for them with ioctl(2).
 
 use core::net::Ipv4Addr;
-
-use coppice_protocol::ids::JOB_NETWORK_PREFIX;
 
 use crate::abi::interface::{self, LIST_BYTES, NAME_FIELD_BYTES, REQUEST_BYTES};
 use crate::abi::{Record, u32_at, u64_at};
 use crate::errno::Errno;
+use crate::files::interfaces::{self, Interface};
 use crate::process::{Caller, Immediate};
 
 /// Commands that are about interfaces (`SIOC*`).
 const COMMANDS: core::ops::RangeInclusive<u32> = 0x8910..=0x8970;
-
-/// Largest packet of the loopback, bytes.
-const LOOPBACK_MTU: u32 = 65_536;
-
-/// An interface.
-struct Interface {
-    index: u32,
-    name: &'static str,
-    address: Ipv4Addr,
-    prefix: u8,
-    flags: u16,
-    mtu: u32,
-    /// `ARPHRD_*`.
-    kind: u16,
-}
-
-impl Interface {
-    fn mask(&self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(u32::MAX << (32 - u32::from(self.prefix)))
-    }
-
-    fn broadcast(&self) -> Ipv4Addr {
-        self.address | !self.mask()
-    }
-}
 
 /// Whether a command is about interfaces.
 pub(super) fn is_asked(command: u32) -> bool {
     COMMANDS.contains(&command)
 }
 
-/// The interfaces that there are, by their indices.
+/// Those of the node.
 fn all(caller: Caller<'_>) -> impl Iterator<Item = Interface> + Clone {
-    let network = &caller.process.node.network;
-    let (address, mtu) = (network.address(), network.mtu());
-    let end = move |index| match (index, address) {
-        (1, _) => Some(Interface {
-            index,
-            name: "lo",
-            address: Ipv4Addr::LOCALHOST,
-            prefix: 8,
-            flags: interface::LOOPBACK_FLAGS,
-            mtu: LOOPBACK_MTU,
-            kind: interface::LOOPBACK,
-        }),
-        (_, Some(address)) => Some(Interface {
-            index,
-            name: "eth0",
-            address,
-            prefix: JOB_NETWORK_PREFIX,
-            flags: interface::ETHERNET_FLAGS,
-            mtu: mtu.and_then(|mtu| u32::try_from(mtu).ok()).unwrap_or_default(),
-            kind: interface::ETHERNET,
-        }),
-        (_, None) => None,
-    };
-    (1..=2).filter_map(end)
+    interfaces::all(&*caller.process.node.network)
 }
 
 /// Answers a command about interfaces, which has this argument.
@@ -91,23 +41,14 @@ pub(super) fn answer(caller: Caller<'_>, command: u32, argument: u64) -> Immedia
     let told = match command {
         interface::FLAGS => record.u16(NAME_FIELD_BYTES, found.flags),
         interface::ADDRESS => address(found.address),
-        interface::BROADCAST if found.kind == interface::ETHERNET => address(found.broadcast()),
+        interface::BROADCAST if found.is_ethernet() => address(found.broadcast()),
         interface::BROADCAST => address(Ipv4Addr::UNSPECIFIED),
         interface::MASK => address(found.mask()),
         interface::METRIC => record.u32(NAME_FIELD_BYTES, 0),
         interface::MTU => record.u32(NAME_FIELD_BYTES, found.mtu),
         interface::INDEX => record.u32(NAME_FIELD_BYTES, found.index),
-        interface::QUEUE => record.u32(NAME_FIELD_BYTES, 1000),
-        // Those of the network's own are nobody's business but the cluster's: as good as any that is not used twice.
-        interface::HARDWARE => {
-            let octets = found.address.octets();
-            let hardware = if found.kind == interface::ETHERNET { octets } else { [0; 4] };
-            let local = u8::from(found.kind == interface::ETHERNET) * 2;
-            record
-                .u16(NAME_FIELD_BYTES, found.kind)
-                .raw(NAME_FIELD_BYTES + 2, &[local, 0])
-                .raw(NAME_FIELD_BYTES + 4, &hardware)
-        }
+        interface::QUEUE => record.u32(NAME_FIELD_BYTES, interfaces::QUEUE_PACKETS),
+        interface::HARDWARE => record.u16(NAME_FIELD_BYTES, found.kind).raw(NAME_FIELD_BYTES + 2, &found.hardware()),
         // Nothing can be changed, and nothing else is known.
         _ => return Err(Errno::EOPNOTSUPP.into()),
     };

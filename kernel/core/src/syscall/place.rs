@@ -59,9 +59,11 @@ pub(super) fn target(caller: Caller<'_>, descriptor: i32, path: ByteString) -> R
     } else {
         let file = process.files.lock().get(descriptor)?;
         match &file.object {
-            Object::Shipped(shipped) if file.is_directory() => {
-                return Ok(Target::Shipped(Location { directory: Some(shipped.handle), path }));
-            }
+            // What the kernel makes is also there for who begins at the root's descriptor.
+            Object::Shipped(shipped) if file.is_directory() => match locate(&shipped.path, &path, pid)? {
+                Place::Shipped(_) => return Ok(Target::Shipped(Location { directory: Some(shipped.handle), path })),
+                place => place,
+            },
             Object::Special(node) if node.is_directory() => locate(node.path().as_bytes(), &path, pid)?,
             _ => return Err(Errno::ENOTDIR),
         }

@@ -143,6 +143,7 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
         Object::Pipe(_)
         | Object::Pair(_)
         | Object::Socket(_)
+        | Object::Netlink(_)
         | Object::Event(_)
         | Object::Timer(_)
         | Object::Poller(_)

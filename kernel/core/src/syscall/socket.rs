@@ -1,5 +1,5 @@
 //! Sockets: making, naming and connecting them. TCP and UDP over IPv4 is what the network has; pairs (socketpair(2))
-//! take the same calls as far as they mean something for them.
+//! and netlink's take the same calls as far as they mean something for them.
 //!
 //! What waits tells the program only when all it has to tell can be written: the program's memory for it is made ready
 //! before something is taken from the socket.
@@ -14,12 +14,17 @@ pub(super) use options::{get_option, set_option};
 
 use alloc::sync::Arc;
 
-use self::names::{LocalName, Place, local_name_argument, name_argument, read_local_name, read_name};
+use self::names::{
+    LocalName, Place, local_name_argument, name_argument, netlink_name_argument, read_local_name, read_name,
+    read_netlink_name,
+};
 use super::Arguments;
 use super::pipe::{install, socket_flags, socket_type};
 use super::stream::{deadline_ns, wait};
+use crate::abi::netlink::{self, AF_NETLINK};
 use crate::abi::socket::{AF_INET, name};
 use crate::errno::Errno;
+use crate::files::netlink::Netlink;
 use crate::files::pair::{PairEnd, PairKind};
 use crate::files::socket::{Socket, SocketKind};
 use crate::files::{Descriptor, OPEN_FILE_BYTES, Object, OpenFile, flags};
@@ -37,6 +42,8 @@ enum Kind<'a> {
     Network(&'a Socket),
     /// One end of a pair.
     Pair(&'a PairEnd),
+    /// One that tells of the network's interfaces.
+    Netlink(&'a Netlink),
 }
 
 impl<'a> Kind<'a> {
@@ -46,15 +53,20 @@ impl<'a> Kind<'a> {
         match &file.object {
             Object::Socket(socket) => Ok(Self::Network(socket)),
             Object::Pair(end) => Ok(Self::Pair(end)),
+            Object::Netlink(netlink) => Ok(Self::Netlink(netlink)),
             _ => Err(Errno::ENOTSOCK),
         }
     }
 
-    /// The socket of the network; a pair is no such thing.
-    fn network(self, otherwise: Errno) -> Result<&'a Socket, Errno> {
+    /// The socket of the network, for calls that are about connections; nothing else is such a thing.
+    ///
+    /// # Errors
+    /// What Linux says of something else.
+    fn network(self) -> Result<&'a Socket, Errno> {
         match self {
             Self::Network(socket) => Ok(socket),
-            Self::Pair(_) => Err(otherwise),
+            Self::Pair(end) if end.kind != PairKind::Datagrams => Err(Errno::EINVAL),
+            Self::Pair(_) | Self::Netlink(_) => Err(Errno::EOPNOTSUPP),
         }
     }
 }
@@ -69,6 +81,9 @@ fn find(caller: Caller<'_>, number: i32) -> Result<Arc<OpenFile>, Errno> {
 pub(super) fn socket(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let (domain, kind, protocol) = (a.uint(0), a.uint(1), a.uint(2));
     let opened_with = socket_flags(kind)? | flags::O_RDWR;
+    if domain == u32::from(AF_NETLINK) {
+        return netlink_socket(caller, kind & socket_type::MASK, protocol, opened_with);
+    }
     if domain != u32::from(AF_INET) {
         return Err(Errno::EAFNOSUPPORT.into());
     }
@@ -82,6 +97,21 @@ pub(super) fn socket(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let node = &caller.process.node;
     let socket = Socket::new(kind, &*node.network, &node.quota)?;
     Ok(install(caller, Object::Socket(socket), opened_with)?.cast_unsigned().into())
+}
+
+fn netlink_socket(caller: Caller<'_>, kind: u32, protocol: u32, opened_with: u32) -> Immediate {
+    let is_raw = match kind {
+        socket_type::RAW => true,
+        socket_type::DATAGRAM => false,
+        _ => return Err(Errno::ESOCKTNOSUPPORT.into()),
+    };
+    if protocol != netlink::ROUTE {
+        return Err(Errno::EPROTONOSUPPORT.into());
+    }
+    caller.process.files.lock().check_room()?;
+    let node = &caller.process.node;
+    let socket = Netlink::new(is_raw, &node.network, &node.quota)?;
+    Ok(install(caller, Object::Netlink(socket), opened_with)?.cast_unsigned().into())
 }
 
 /// bind(2).
@@ -98,6 +128,10 @@ pub(super) fn bind(caller: Caller<'_>, a: &Arguments) -> Immediate {
             local_name_argument(caller, a.get(1), a.int(2))?;
             Err(Errno::EINVAL.into())
         }
+        Kind::Netlink(socket) => {
+            socket.bind(netlink_name_argument(caller, a.get(1), a.int(2))?)?;
+            Ok(0)
+        }
     }
 }
 
@@ -105,11 +139,7 @@ pub(super) fn bind(caller: Caller<'_>, a: &Arguments) -> Immediate {
 pub(super) fn listen(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let file = find(caller, a.int(0))?;
     // As on Linux, whose backlog is without a sign.
-    let refused = match Kind::of(&file)? {
-        Kind::Pair(end) if end.kind == PairKind::Datagrams => Errno::EOPNOTSUPP,
-        _ => Errno::EINVAL,
-    };
-    Kind::of(&file)?.network(refused)?.listen(a.uint(1) as usize)?;
+    Kind::of(&file)?.network()?.listen(a.uint(1) as usize)?;
     Ok(0)
 }
 
@@ -126,6 +156,7 @@ pub(super) fn shutdown(caller: Caller<'_>, a: &Arguments) -> Immediate {
     match kind {
         Kind::Network(socket) => socket.shut_down(reading, writing)?,
         Kind::Pair(end) => end.shut_down(reading, writing),
+        Kind::Netlink(_) => return Err(Errno::EOPNOTSUPP.into()),
     }
     Ok(0)
 }
@@ -140,6 +171,13 @@ pub(super) async fn connect(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Kind::Pair(_) => {
             let name = read_local_name(caller, a.get(1), a.int(2)).await?;
             return Err(name.map_or(Errno::EINVAL, LocalName::error).into());
+        }
+        Kind::Netlink(socket) => {
+            // Whether it is the kernel's or no name any more: there is nobody else to be connected with.
+            if read_netlink_name(caller, a.get(1), a.int(2)).await?.is_some() {
+                socket.port();
+            }
+            return Ok(0);
         }
     };
     let Some((address, port)) = read_name(caller, a.get(1), a.int(2)).await? else {
@@ -179,11 +217,7 @@ pub(super) async fn accept4(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 async fn accept_with(caller: Caller<'_>, a: &Arguments, opened_with: u32) -> Awaited {
     let file = find(caller, a.int(0))?;
-    let refused = match Kind::of(&file)? {
-        Kind::Pair(end) if end.kind == PairKind::Datagrams => Errno::EOPNOTSUPP,
-        _ => Errno::EINVAL,
-    };
-    let socket = Kind::of(&file)?.network(refused)?;
+    let socket = Kind::of(&file)?.network()?;
     let place = Place::prepare(caller, a.get(1), a.get(2)).await?;
     let deadline_ns = deadline_ns(caller, &file, |options| options.receive_timeout_ns);
     let attempt = || {

@@ -116,7 +116,7 @@ pub(super) async fn fstatfs(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let answer = match &file.object {
         Object::Shipped(shipped) => file_system(caller, Call::HandleFileSystem(shipped.handle)).await?,
         Object::Standard(_) | Object::Pipe(_) => plain(PIPEFS_MAGIC),
-        Object::Pair(_) | Object::Socket(_) | Object::Service(_) => plain(SOCKFS_MAGIC),
+        Object::Pair(_) | Object::Socket(_) | Object::Netlink(_) | Object::Service(_) => plain(SOCKFS_MAGIC),
         Object::Event(_) | Object::Timer(_) | Object::Signals(_) | Object::Poller(_) => plain(ANON_INODE_FS_MAGIC),
         Object::Device(_) => plain(TMPFS_MAGIC),
         Object::Text(_, node) | Object::Asks(_, node) | Object::Program(node) | Object::Special(node) => {

@@ -50,11 +50,17 @@ impl How {
 pub(super) fn deadline_ns(caller: Caller<'_>, file: &OpenFile, timeout_ns: impl Fn(&Options) -> u64) -> u64 {
     match &file.object {
         _ if file.is_nonblocking() => 0,
-        Object::Socket(socket) => match timeout_ns(&socket.options()) {
-            0 => u64::MAX,
-            timeout_ns => caller.deadline_ns(|| clock::monotonic_ns().saturating_add(timeout_ns)),
-        },
+        Object::Socket(socket) => within(caller, timeout_ns(&socket.options())),
+        Object::Netlink(netlink) => within(caller, timeout_ns(&netlink.options())),
         _ => u64::MAX,
+    }
+}
+
+/// Until when that is; 0 is no limit.
+fn within(caller: Caller<'_>, timeout_ns: u64) -> u64 {
+    match timeout_ns {
+        0 => u64::MAX,
+        timeout_ns => caller.deadline_ns(|| clock::monotonic_ns().saturating_add(timeout_ns)),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::files::device::Device;
 use crate::files::event::Event;
 use crate::files::input::Input;
 use crate::files::locks::Locks;
+use crate::files::netlink::Netlink;
 use crate::files::open_file::{Object, OpenFile, Standard};
 use crate::files::pair::PairEnd;
 use crate::files::pipe::PipeEnd;
@@ -24,11 +25,14 @@ use crate::files::signal_file::SignalFile;
 use crate::files::socket::Socket;
 use crate::files::special::{Kind, Node};
 use crate::files::timer::TimerFile;
+use crate::net::Network;
 use crate::quota::Quota;
 
 /// What files are made with.
 pub(crate) struct Making<'a> {
     pub(crate) quota: &'a Arc<Quota>,
+    /// The node's network.
+    pub(crate) network: &'a Arc<dyn Network>,
     pub(crate) input: &'a Arc<Input>,
     pub(crate) locks: &'a Arc<Locks>,
     /// The job's checkpoints.
@@ -127,6 +131,9 @@ fn levels(channels: &[ChannelRecord], files: &[FileRecord]) -> Result<Vec<(Level
                 levels.get_mut(incoming as usize).ok_or(BadFiles)?.0 = Some(level.clone());
                 levels.get_mut(outgoing as usize).ok_or(BadFiles)?.1 = Some(level);
             }
+            ObjectRecord::Netlink(netlink) => {
+                levels.get_mut(netlink.channel() as usize).ok_or(BadFiles)?.0 = Some(level);
+            }
             _ => {}
         }
     }
@@ -181,6 +188,10 @@ impl ObjectRecord {
             Self::Pair(record) => {
                 let (incoming, outgoing) = record.channels();
                 Object::Pair(PairEnd::again(&record, channel(incoming)?, channel(outgoing)?))
+            }
+            Self::Netlink(record) => {
+                let incoming = channel(record.channel())?;
+                Object::Netlink(Netlink::again(&record, incoming, making.network, making.quota))
             }
             Self::Event(record) => Object::Event(Event::again(record, making.quota)?),
             Self::Timer(record) => Object::Timer(TimerFile::again(&record, making.on_node, making.quota)?),

@@ -1,4 +1,5 @@
-//! The entries of `/dev`, `/proc` and `/sys`, sorted. Those of descriptors and of threads are beside them.
+//! The entries of `/dev`, `/proc` and `/sys`, sorted. Those of descriptors, cores and threads are beside
+//! them.
 
 use super::Kind;
 use super::text::Text;
@@ -71,10 +72,18 @@ pub(super) const ENTRIES: &[(&str, Kind)] = &[
     ("/sys/devices/system", Kind::Directory),
     ("/sys/devices/system/cpu", Kind::Directory),
     ("/sys/devices/system/cpu/offline", Kind::Text(Text::Fixed("\n"))),
-    ("/sys/devices/system/cpu/online", Kind::Text(Text::Cores)),
-    ("/sys/devices/system/cpu/possible", Kind::Text(Text::Cores)),
-    ("/sys/devices/system/cpu/present", Kind::Text(Text::Cores)),
+    ("/sys/devices/system/cpu/online", Kind::Text(Text::Cores(None))),
+    ("/sys/devices/system/cpu/possible", Kind::Text(Text::Cores(None))),
+    ("/sys/devices/system/cpu/present", Kind::Text(Text::Cores(None))),
     ("/sys/devices/system/node", Kind::Directory),
+    ("/sys/devices/system/node/has_cpu", Kind::Text(Text::Fixed("0\n"))),
+    ("/sys/devices/system/node/has_memory", Kind::Text(Text::Fixed("0\n"))),
+    ("/sys/devices/system/node/has_normal_memory", Kind::Text(Text::Fixed("0\n"))),
+    ("/sys/devices/system/node/node0", Kind::Directory),
+    ("/sys/devices/system/node/node0/cpulist", Kind::Text(Text::Cores(None))),
+    ("/sys/devices/system/node/node0/cpumap", Kind::Text(Text::CoreMask(None))),
+    ("/sys/devices/system/node/node0/distance", Kind::Text(Text::Fixed("10\n"))),
+    ("/sys/devices/system/node/node0/meminfo", Kind::Text(Text::NodeMemory)),
     ("/sys/devices/system/node/online", Kind::Text(Text::Fixed("0\n"))),
     ("/sys/devices/system/node/possible", Kind::Text(Text::Fixed("0\n"))),
     ("/sys/kernel", Kind::Directory),

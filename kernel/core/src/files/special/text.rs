@@ -11,8 +11,11 @@ pub(crate) enum Text {
     Build,
     /// `/proc/self/cmdline`.
     CommandLine,
-    /// `/sys/devices/system/cpu/online` and its like: the node's, as on Linux, of which the rank may have a part.
-    Cores,
+    /// A core as a set of cores (`core_cpus`), or all of them (`package_cpus`, `cpumap`).
+    CoreMask(Option<u32>),
+    /// The same as a list. Those of `/sys/devices/system/cpu/online` and its like are the node's, as on Linux, of which
+    /// the rank may have a part.
+    Cores(Option<u32>),
     /// One that is always the same.
     Fixed(&'static str),
     /// `/proc/sys/kernel/hostname`, `/etc/hostname`.
@@ -35,6 +38,10 @@ pub(crate) enum Text {
     MountInformation,
     /// `/proc/self/comm`, or a thread's.
     Name(Option<u32>),
+    /// `/sys/devices/system/node/node0/meminfo`.
+    NodeMemory,
+    /// One that is a number: ids of cores and packages.
+    Number(u32),
     /// `/proc/self/statm`.
     Pages,
     /// `/proc/cpuinfo`.

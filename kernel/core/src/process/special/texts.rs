@@ -42,12 +42,15 @@ impl Text {
                     out.push(&[0]);
                 });
             }
-            Self::Cores => format!("{}\n", cores(placement::mask(&(0..executor::cores())))),
+            Self::CoreMask(core) => format!("{}\n", bitmap(set_of(core), executor::cores())),
+            Self::Cores(core) => format!("{}\n", cores(set_of(core))),
             Self::HostName => format!("{}\n", hosts::node_name(process.job.node)),
             Self::Hosts => return hosts::write(&process.job.world, out),
             Self::Load => format!("0.00 0.00 0.00 1/{} {}\n", executor::tasks(), process.identity.pid),
             Self::Maps => return own_texts::maps(process, out),
             Self::Memory => memory(process),
+            Self::NodeMemory => node_memory(process),
+            Self::Number(number) => format!("{number}\n"),
             Self::Mounts => {
                 String::from("coppice / coppice rw,nosuid,nodev 0 0\ntmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n")
             }
@@ -123,6 +126,24 @@ fn memory(process: &Process) -> String {
     rows.into_iter().map(row).collect()
 }
 
+/// The same of the one node there is, as far as Linux has it there, too.
+fn node_memory(process: &Process) -> String {
+    let frames = process.node.frames;
+    let (total, free) = (frames.total_frames(), frames.free_frames());
+    let cached = process.node.retention.bytes() / 1024;
+    let slab = heap::usage().held_bytes as u64 / 1024;
+    let kib = |count: u32| u64::from(count) * PAGE_KIB;
+    let rows = [
+        ("MemTotal", kib(total)),
+        ("MemFree", kib(free)),
+        ("MemUsed", kib(total.saturating_sub(free))),
+        ("FilePages", cached),
+        ("Slab", slab),
+    ];
+    let row = |(name, kib): (&str, u64)| format!("Node 0 {:<15}{kib:8} kB\n", format!("{name}:"));
+    rows.into_iter().map(row).collect()
+}
+
 /// Lines of one length, so that a text that is read in parts is one.
 fn sections() -> String {
     let line = |core| format!("core {core:2} {:20} ns\n", executor::longest_section_ns(core));
@@ -132,8 +153,8 @@ fn sections() -> String {
 fn processors(count: usize) -> String {
     let of_one = |core| {
         format!(
-            "processor\t: {core}\nvendor_id\t: Coppice\nmodel name\t: Coppice compute node\ncore id\t\t: {core}\n\
-             cpu cores\t: {count}\n\n"
+            "processor\t: {core}\nvendor_id\t: Coppice\nmodel name\t: Coppice compute node\nphysical id\t: 0\n\
+             siblings\t: {count}\ncore id\t\t: {core}\ncpu cores\t: {count}\n\n"
         )
     };
     (0..count).map(of_one).collect()
@@ -157,6 +178,20 @@ fn machine() -> String {
     text
 }
 
+/// A core, or all of the node.
+fn set_of(core: Option<u32>) -> u64 {
+    core.map_or_else(|| placement::mask(&(0..executor::cores())), |core| 1_u64.checked_shl(core).unwrap_or_default())
+}
+
+/// A set of so many cores as Linux writes it: digits for all of them, those of 32 cores at a time.
+fn bitmap(set: u64, count: usize) -> String {
+    let width = |count: usize| count.div_ceil(4);
+    match count.checked_sub(32) {
+        Some(more @ 1..) => format!("{:0width$x},{:08x}", set >> 32, set & 0xffff_ffff, width = width(more)),
+        _ => format!("{set:0width$x}", width = width(count)),
+    }
+}
+
 /// Cores, which follow one another, as a list of ranges.
 pub(super) fn cores(mask: u64) -> String {
     let (first, count) = (mask.trailing_zeros(), mask.count_ones());
@@ -165,11 +200,19 @@ pub(super) fn cores(mask: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{cores, processors};
+    use super::{bitmap, cores, processors};
 
     #[test]
     fn cores_are_a_range() {
         assert_eq!([1, 0b11, 0b100, 0b1_1000, u64::MAX].map(cores), ["0", "0-1", "2", "3-4", "0-63"]);
+    }
+
+    #[test]
+    fn sets_have_digits_for_all_cores() {
+        assert_eq!([1, 4, 5, 32].map(|count| bitmap(1, count)), ["1", "1", "01", "00000001"]);
+        assert_eq!([bitmap(0xf, 4), bitmap(1 << 31, 32)], ["f", "80000000"]);
+        assert_eq!([bitmap(1, 33), bitmap(1 << 32, 33)], ["0,00000001", "1,00000000"]);
+        assert_eq!(bitmap(u64::MAX, 64), "ffffffff,ffffffff");
     }
 
     #[test]

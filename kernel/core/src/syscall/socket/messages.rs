@@ -3,19 +3,21 @@
 
 use core::net::Ipv4Addr;
 
-use super::names::{LocalName, Place, make_ready, read_local_name, read_name};
+use super::names::{LocalName, Place, make_ready, read_local_name, read_name, read_netlink_name};
 use super::{Kind, find};
+use crate::abi::netlink;
 use crate::abi::socket::{
     CONTROL_LENGTH_AT, COUNT_AT, COUNTED_MESSAGE_BYTES, MESSAGE_BYTES, Message, NAME_LENGTH_AT, name, received,
 };
 use crate::abi::time::parse_timespec;
 use crate::clock;
 use crate::errno::Errno;
+use crate::files::netlink::Netlink;
 use crate::files::pair::PairKind;
 use crate::files::socket::{Addressed, SocketKind};
 use crate::files::stream::{Shape, Stream};
 use crate::files::{Object, OpenFile};
-use crate::process::{Awaited, Caller, Failure};
+use crate::process::{Awaited, Caller, Failure, Immediate};
 use crate::syscall::Arguments;
 use crate::syscall::ranges::Ranges;
 use crate::syscall::stream::{How, discard, read_stream, write_stream};
@@ -39,12 +41,32 @@ const MESSAGES_MAX: u32 = 1024;
 /// Address and port.
 type Name = (Ipv4Addr, u16);
 
+/// Who sent something.
+#[derive(Clone, Copy)]
+enum Sender {
+    /// Somebody in the network.
+    Network(Name),
+    /// The kernel, to a netlink socket.
+    Kernel,
+}
+
+/// Tells who sent something, if that is known.
+fn tell(place: &Place, caller: Caller<'_>, from: Option<Sender>) -> Immediate<()> {
+    match from {
+        None => place.tell(caller, &[]),
+        Some(Sender::Network(from)) => place.tell(caller, name(from).bytes()),
+        Some(Sender::Kernel) => place.tell(caller, netlink::Name::default().record().bytes()),
+    }
+}
+
 /// What can be sent to and received from.
 enum Peer<'a> {
     /// A socket of the network.
     Network(Addressed<'a>),
     /// One end of a pair.
     Pair(&'a dyn Stream),
+    /// The kernel.
+    Kernel(&'a Netlink),
 }
 
 impl<'a> Peer<'a> {
@@ -55,6 +77,7 @@ impl<'a> Peer<'a> {
     fn of(file: &'a OpenFile, to: Option<Name>) -> Result<Self, Errno> {
         match &file.object {
             Object::Socket(socket) => Ok(Self::Network(Addressed::new(socket, to))),
+            Object::Netlink(netlink) => Ok(Self::Kernel(netlink)),
             _ => {
                 Kind::of(file)?;
                 file.as_stream().map(Self::Pair).ok_or(Errno::ENOTSOCK)
@@ -66,14 +89,16 @@ impl<'a> Peer<'a> {
         match self {
             Self::Network(addressed) => addressed,
             Self::Pair(end) => *end,
+            Self::Kernel(netlink) => *netlink,
         }
     }
 
     /// Who sent what was received last, if that can be told.
-    fn from(&self) -> Option<Name> {
+    fn from(&self) -> Option<Sender> {
         match self {
-            Self::Network(addressed) => addressed.from(),
+            Self::Network(addressed) => addressed.from().map(Sender::Network),
             Self::Pair(_) => None,
+            Self::Kernel(_) => Some(Sender::Kernel),
         }
     }
 }
@@ -93,6 +118,10 @@ async fn destination(caller: Caller<'_>, file: &OpenFile, address: u64, length: 
             (PairKind::Datagrams, name) => Err(name.map_or(Errno::EINVAL, LocalName::error).into()),
         },
         Kind::Network(_) => Ok(None),
+        Kind::Netlink(_) => match read_netlink_name(caller, address, length).await? {
+            Some(_) => Ok(None),
+            None => Err(Errno::EINVAL.into()),
+        },
     }
 }
 
@@ -125,14 +154,14 @@ struct Received {
     /// What `msg_flags` says.
     flags: u32,
     /// Who sent it, if that is told.
-    from: Option<Name>,
+    from: Option<Sender>,
 }
 
 async fn receive(caller: Caller<'_>, file: &OpenFile, ranges: &mut Ranges, flags: u32) -> Awaited<Received> {
     let peer = Peer::of(file, None)?;
     let stream = peer.stream();
     if flags & msg::OOB != 0 {
-        return Err(Errno::EINVAL.into());
+        return Err(if matches!(peer, Peer::Kernel(_)) { Errno::EOPNOTSUPP } else { Errno::EINVAL }.into());
     }
     if flags & msg::ERRQUEUE != 0 {
         return Err(Errno::EAGAIN.into());
@@ -168,8 +197,7 @@ pub(in crate::syscall) async fn receive_from(caller: Caller<'_>, a: &Arguments) 
     let place = Place::prepare(caller, a.get(4), a.get(5)).await?;
     let mut ranges = Ranges::one(a.get(1), a.get(2))?;
     let received = receive(caller, &file, &mut ranges, a.uint(3)).await?;
-    let from = received.from.map(name);
-    place.tell(caller, from.as_ref().map_or(&[], |name| name.bytes()))?;
+    tell(&place, caller, received.from)?;
     Ok(received.told)
 }
 
@@ -203,8 +231,7 @@ async fn receive_one(caller: Caller<'_>, file: &OpenFile, address: u64, flags: u
     let place = Place::prepare(caller, message.name, address + NAME_LENGTH_AT).await?;
     let mut ranges = Ranges::read(caller, message.ranges, message.range_count).await?;
     let got = receive(caller, file, &mut ranges, flags).await?;
-    let from = got.from.map(name);
-    place.tell(caller, from.as_ref().map_or(&[], |name| name.bytes()))?;
+    tell(&place, caller, got.from)?;
     caller.put(address + CONTROL_LENGTH_AT, received(got.flags).bytes())?;
     Ok(got.told)
 }

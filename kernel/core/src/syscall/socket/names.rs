@@ -6,6 +6,7 @@ use core::net::Ipv4Addr;
 use coppice_hal::paging::Access;
 
 use super::{Kind, find};
+use crate::abi::netlink::{self, AF_NETLINK};
 use crate::abi::socket::{
     AF_INET, AF_UNIX, AF_UNSPEC, NAME_BYTES, NAME_BYTES_MAX, family, name, parse_length, parse_name,
 };
@@ -111,6 +112,37 @@ pub(super) fn local_name_argument(caller: Caller<'_>, address: u64, length: i32)
     Ok(parse_local_name(name))
 }
 
+/// The name of a netlink socket in an argument of bind(2).
+pub(super) fn netlink_name_argument(caller: Caller<'_>, address: u64, length: i32) -> Immediate<netlink::Name> {
+    let mut bytes: Room = [0; NAME_BYTES_MAX as usize];
+    let name = room(&mut bytes, length)?;
+    caller.process.space.lock().read_bytes(address, name)?;
+    Ok(parse_netlink_name(name)?.ok_or(Errno::EINVAL)?)
+}
+
+/// The name of a netlink socket in an argument of a call that waits, which is about nobody but the kernel; `None`: one
+/// of no family.
+pub(super) async fn read_netlink_name(caller: Caller<'_>, address: u64, length: i32) -> Awaited<Option<netlink::Name>> {
+    let mut bytes: Room = [0; NAME_BYTES_MAX as usize];
+    let name = room(&mut bytes, length)?;
+    caller.read(address, name).await?;
+    match parse_netlink_name(name)? {
+        // To speak with others is for whoever is privileged.
+        Some(name) if name != netlink::Name::default() => Err(Errno::EPERM.into()),
+        other => Ok(other),
+    }
+}
+
+/// A name of a netlink socket; `None`: it is of no family.
+fn parse_netlink_name(name: &[u8]) -> Result<Option<netlink::Name>, Errno> {
+    let family = name.first_chunk().map(|family| u16::from_le_bytes(*family));
+    match (family, name.first_chunk()) {
+        (Some(AF_UNSPEC), _) => Ok(None),
+        (Some(AF_NETLINK), Some(name)) => Ok(Some(netlink::Name::parse(name))),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 /// Writes as much of a value as there is room for, and its length, to where a program wants them.
 pub(super) fn put_value(caller: Caller<'_>, address: u64, length_at: u64, value: &[u8]) -> Immediate<()> {
     let room = parse_length(caller.get(length_at)?)?;
@@ -124,6 +156,7 @@ pub(in crate::syscall) fn local_name(caller: Caller<'_>, a: &Arguments) -> Immed
     match Kind::of(&file)? {
         Kind::Network(socket) => put_value(caller, a.get(1), a.get(2), name(socket.local()).bytes())?,
         Kind::Pair(_) => put_value(caller, a.get(1), a.get(2), &AF_UNIX.to_le_bytes())?,
+        Kind::Netlink(socket) => put_value(caller, a.get(1), a.get(2), socket.name().record().bytes())?,
     }
     Ok(0)
 }
@@ -134,6 +167,7 @@ pub(in crate::syscall) fn peer_name(caller: Caller<'_>, a: &Arguments) -> Immedi
     match Kind::of(&file)? {
         Kind::Network(socket) => put_value(caller, a.get(1), a.get(2), name(socket.peer()?).bytes())?,
         Kind::Pair(_) => put_value(caller, a.get(1), a.get(2), &AF_UNIX.to_le_bytes())?,
+        Kind::Netlink(_) => put_value(caller, a.get(1), a.get(2), netlink::Name::default().record().bytes())?,
     }
     Ok(0)
 }

@@ -1,6 +1,8 @@
 //! getsockopt(2), setsockopt(2): what MPI libraries, C libraries and common tools ask for. What has an effect has it;
 //! what is a wish about speed or memory is remembered and told; everything else is `ENOPROTOOPT`.
 
+mod netlink;
+
 use super::names::put_value;
 use super::{Kind, PROTOCOL_TCP, PROTOCOL_UDP, find};
 use crate::abi::socket::{
@@ -8,7 +10,7 @@ use crate::abi::socket::{
 };
 use crate::abi::time::{TIME_BYTES, parse_timeval, timeval};
 use crate::errno::Errno;
-use crate::files::pair::{PairEnd, PairKind};
+use crate::files::pair::PairKind;
 use crate::files::socket::{Socket, SocketKind};
 use crate::files::socket_options::{Flags, Options};
 use crate::process::{Caller, Immediate};
@@ -118,11 +120,12 @@ pub(in crate::syscall) fn set_option(caller: Caller<'_>, a: &Arguments) -> Immed
         Kind::Pair(end) if level == SOL_SOCKET => {
             enough(size_of::<u32>())?;
             let mut options = end.options();
-            set_option_of_pair(caller, &mut options, option, (address, length))?;
+            set_local_option(caller, &mut options, option, (address, length))?;
             end.set_options(options);
             return Ok(0);
         }
         Kind::Pair(_) => return Err(Errno::EOPNOTSUPP.into()),
+        Kind::Netlink(socket) => return netlink::set(caller, socket, (level, option), (address, length)).map(|()| 0),
     };
     match (level, option) {
         (SOL_SOCKET, so::LINGER) => {
@@ -164,8 +167,8 @@ pub(in crate::syscall) fn set_option(caller: Caller<'_>, a: &Arguments) -> Immed
     Ok(0)
 }
 
-/// Sets an option of a pair, which is as it is: what was asked is told again.
-fn set_option_of_pair(
+/// Sets an option of what is not in the network, and as it is: what was asked is told again.
+fn set_local_option(
     caller: Caller<'_>,
     options: &mut Options,
     option: u32,
@@ -262,8 +265,16 @@ pub(in crate::syscall) fn get_option(caller: Caller<'_>, a: &Arguments) -> Immed
             let options = end.options();
             put(linger(options.flags.contains(Flags::LINGER), options.linger_s).bytes())?;
         }
-        (Kind::Pair(end), (SOL_SOCKET, option)) => put(&number_of_pair(end, option)?.to_le_bytes())?,
+        (Kind::Pair(end), (SOL_SOCKET, option)) => {
+            let kind = match end.kind {
+                PairKind::Stream => socket_type::STREAM,
+                PairKind::Datagrams => socket_type::DATAGRAM,
+                PairKind::Sequence => socket_type::SEQUENCE,
+            };
+            put(&number_of_local((AF_UNIX, kind), &end.options(), option)?.to_le_bytes())?;
+        }
         (Kind::Pair(_), _) => return Err(Errno::EOPNOTSUPP.into()),
+        (Kind::Netlink(socket), option) => netlink::get(socket, option, put)?,
     }
     Ok(0)
 }
@@ -318,22 +329,19 @@ fn number(socket: &Socket, (level, option): (u32, u32)) -> Result<u32, Errno> {
     })
 }
 
-fn number_of_pair(end: &PairEnd, option: u32) -> Result<u32, Errno> {
+/// The same of what is not in the network, but of this family and type.
+fn number_of_local((family, kind): (u16, u32), options: &Options, option: u32) -> Result<u32, Errno> {
     Ok(match option {
-        so::TYPE => match end.kind {
-            PairKind::Stream => socket_type::STREAM,
-            PairKind::Datagrams => socket_type::DATAGRAM,
-            PairKind::Sequence => socket_type::SEQUENCE,
-        },
-        so::DOMAIN => AF_UNIX.into(),
+        so::TYPE => kind,
+        so::DOMAIN => family.into(),
         so::RCVBUF | so::SNDBUF => BUFFER_BYTES_MAX,
         so::ERROR | so::PROTOCOL | so::ACCEPTCONN | so::DEBUG => 0,
-        so::RCVLOWAT => end.options().receive_low,
+        so::RCVLOWAT => options.receive_low,
         so::SNDLOWAT => 1,
-        so::PRIORITY => end.options().priority,
+        so::PRIORITY => options.priority,
         _ => {
             return flag(SOL_SOCKET, option)
-                .map_or(Err(Errno::ENOPROTOOPT), |flag| Ok(end.options().flags.contains(flag).into()));
+                .map_or(Err(Errno::ENOPROTOOPT), |flag| Ok(options.flags.contains(flag).into()));
         }
     })
 }

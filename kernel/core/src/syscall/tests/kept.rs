@@ -144,6 +144,14 @@ fn no_object_takes_more_than_it_is_charged_with() {
             let label = bench.text(0, "x".repeat(240));
             call(bench, nr::MEMFD_CREATE, &[label, 2]);
         }),
+        ("netlink", &|bench, _| assert!(call(bench, nr::SOCKET, &[16, 3, 0]) > 0)),
+        ("answers", &|bench, _| {
+            let socket = call(bench, nr::SOCKET, &[16, 3, 0]);
+            let all = [20, 0x301 << 16 | 18, 0, 0, 0_u32].map(u32::to_le_bytes).concat();
+            for _ in 0..40 {
+                call(bench, nr::WRITE, &[socket, bench.put(0, &all), 20]);
+            }
+        }),
         ("socket", &|bench, _| assert!(call(bench, nr::SOCKET, &[2, 1, 0]) > 0)),
         ("bound socket", &|bench, number| assert!(bind(bench, 1, 1000 + number as u16) > 0)),
         ("listener", &|bench, number| {

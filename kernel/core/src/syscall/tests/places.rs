@@ -262,3 +262,29 @@ fn the_mask_is_taken_off_new_modes() {
         .collect();
     assert_eq!(modes, [0o7600, 0o700]);
 }
+
+/// What the kernel makes is found from the root's descriptor as from the root, and nothing else is.
+#[test]
+fn the_kernels_own_is_below_the_roots_descriptor() {
+    let bench = Bench::new(&[("/work/a", b"1")]);
+    let root = bench.open("/", flags::O_RDONLY | flags::O_DIRECTORY) as u64;
+    let work = bench.open("/work", flags::O_RDONLY | flags::O_DIRECTORY) as u64;
+    let at = |directory: u64, path: &str| bench.call(nr::OPENAT, &[directory, bench.text(0, path), 0]);
+    let read = |file: i64| {
+        let length = bench.call(nr::READ, &[file.cast_unsigned(), MEMORY + 0x4000, 4096]);
+        bench.get(0x4000, usize::try_from(length).expect("no error"))
+    };
+    assert_eq!(read(at(root, "sys/devices/system/cpu/cpu0/topology/core_cpus")), b"1\n");
+    assert_eq!(read(at(root, "./work/../proc/../work/a")), b"1");
+    assert_eq!(at(root, "proc/none"), error(Errno::ENOENT));
+    assert_eq!((read(at(work, "a")), at(work, "sys/devices")), (b"1".to_vec(), error(Errno::ENOENT)));
+    let cores = at(root, "sys/devices/system/cpu").cast_unsigned();
+    assert_eq!(read(at(cores, "cpu0/topology/package_cpus_list")), b"0\n");
+    assert_eq!(read(bench.open("/sys/devices/system/node/node0/cpumap", 0)), b"1\n");
+    let total = |path: &str| {
+        let text = alloc::string::String::from_utf8(read(bench.open(path, 0))).expect("letters");
+        let line = text.lines().find(|line| line.contains("MemTotal:")).expect("a line");
+        line.split_whitespace().rev().nth(1).expect("a number").parse::<u64>().expect("a number")
+    };
+    assert_eq!(total("/sys/devices/system/node/node0/meminfo"), total("/proc/meminfo"));
+}
