@@ -211,7 +211,7 @@ pub const PMIX_HEARD_BYTES_MAX: usize = 16 * 1024;
 pub const PMIX_DEPTH_MAX: usize = 16;
 
 /// Processes that a PMIx call may name; with more it is answered `PMIX_ERR_OUT_OF_RESOURCE`.
-pub const PMIX_MEMBERS_MAX: usize = 65_536;
+pub const PMIX_MEMBERS_MAX: usize = 4096;
 
 /// Directives of a PMIx call; with more it is answered `PMIX_ERR_OUT_OF_RESOURCE`.
 pub const PMIX_INFOS_MAX: usize = 256;
@@ -223,7 +223,7 @@ pub const PMIX_KEY_BYTES_MAX: usize = 511;
 pub const PMIX_WAITS_MAX: usize = 256;
 
 /// What the ranks of a node may have put with PMIx, bytes: a commit beyond is answered `PMIX_ERR_OUT_OF_RESOURCE`.
-pub const PMIX_CARDS_BYTES_MAX: usize = 1024 * 1024;
+pub const PMIX_CARDS_BYTES_MAX: usize = 256 * 1024;
 
 /// Calls of some ranks together, PMIx fences of a part of a job, in which a node takes part at once; a further one is
 /// answered `PMIX_ERR_OUT_OF_RESOURCE`.

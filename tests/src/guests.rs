@@ -32,6 +32,8 @@ pub enum Toolchain {
     OpenMp,
     /// MPICH's compiler with OpenMP; sources in `tests/guests/mpi`.
     MpiOpenMp,
+    /// Open MPI's compiler, from `cargo xtask openmpi`; sources in `tests/guests/mpi`.
+    OpenMpi,
     /// gcc, glibc and OpenPMIx, from `cargo xtask pmix`; sources in `tests/guests/pmix`.
     Pmix,
     /// The compiler of the MPICH with the client of PMI version 2, from `cargo xtask mpich --pmi pmi2`, with OpenMP;
@@ -104,12 +106,12 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
         Toolchain::Rust => compiler("rustc", &["--edition=2024", "-O", "--target=x86_64-unknown-linux-musl"]),
         Toolchain::RustGlibc => compiler("rustc", &["--edition=2024", "-O", "-Ctarget-feature=+crt-static"]),
         Toolchain::OpenMp => compiler("gcc", &["-O2", "-Wall", "-static", "-no-pie", "-fopenmp"]),
-        Toolchain::Mpi | Toolchain::MpiOpenMp | Toolchain::MpichPmi2 => {
+        Toolchain::Mpi | Toolchain::MpiOpenMp | Toolchain::MpichPmi2 | Toolchain::OpenMpi => {
             let mpicc = mpi.unwrap_or_default().join("bin/mpicc");
             assert!(mpicc.exists(), "no {}: build it first, see `cargo xtask mpich --help`", mpicc.display());
             // gcc takes MPI_STATUSES_IGNORE for an array that is too short.
             let mut mpicc = compiler(&mpicc.to_string_lossy(), &["-O2", "-Wall", "-Wno-stringop-overflow", "-static"]);
-            if toolchain != Toolchain::Mpi {
+            if matches!(toolchain, Toolchain::MpiOpenMp | Toolchain::MpichPmi2) {
                 mpicc.arg("-fopenmp");
             }
             mpicc
@@ -157,6 +159,7 @@ fn mpi(toolchain: Toolchain) -> Option<PathBuf> {
     match toolchain {
         Toolchain::Mpi | Toolchain::MpiOpenMp => Some(mpich()),
         Toolchain::MpichPmi2 => Some(mpich().with_file_name("mpich-pmi2")),
+        Toolchain::OpenMpi => Some(mpich().with_file_name("openmpi")),
         _ => None,
     }
 }

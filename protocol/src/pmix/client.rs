@@ -104,7 +104,9 @@ impl Client {
     /// What it takes of the memory beyond itself, about, bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.messages.memory_bytes() + self.answers.capacity()
+        let gets = self.gets.iter().map(|get| get.key.as_ref().map_or(0, |key| key.len()) + size_of_val(get));
+        let others = self.calls.iter().map(Together::memory_bytes).chain(self.names.iter().map(NameCall::memory_bytes));
+        self.messages.memory_bytes() + self.answers.capacity() + gets.chain(others).sum::<usize>()
     }
 
     /// Whether it is within the limits, if it was written down.

@@ -162,6 +162,9 @@ impl Collectives {
     /// The ranks run again.
     pub(crate) fn go_on(&mut self, places: &dyn Places, now_ns: u64) {
         self.is_held = false;
+        // Nobody was listened to meanwhile.
+        self.calls.values_mut().for_each(|call| call.heard_ns = now_ns);
+        self.led.values_mut().flat_map(|led| led.heard_ns.values_mut()).for_each(|heard_ns| *heard_ns = now_ns);
         self.advance(places, now_ns);
     }
 
@@ -445,6 +448,9 @@ impl Collectives {
 
     /// When [`Self::handle_timeout`] wants to be called, ns.
     pub(crate) fn poll_timeout(&self) -> Option<u64> {
+        if self.is_held {
+            return None;
+        }
         let brought = self.calls.iter().filter(|(id, call)| call.leader != self.me && self.numbers.contains_key(id));
         let led = self.led.iter().filter(|(id, _)| self.calls.contains_key(id)).map(|(_, led)| led.again_ns);
         brought.map(|(_, call)| call.again_ns).chain(led.filter(|at_ns| *at_ns > 0)).min()

@@ -82,6 +82,13 @@ pub(super) struct Together {
     is_made: bool,
 }
 
+impl Together {
+    /// What it takes of the memory, about, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(self) + size_of_val(&*self.members)
+    }
+}
+
 impl Client {
     /// What waits for an answer.
     pub(super) fn waits(&self) -> usize {

@@ -32,6 +32,16 @@ pub(super) struct NameCall {
     failed: Option<Status>,
 }
 
+impl NameCall {
+    /// What it takes of the memory, about, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let names = self.names.iter().map(|sought| {
+            size_of_val(sought) + sought.name.len() + sought.found.as_ref().map_or(0, |found| found.len())
+        });
+        size_of_val(self) + names.sum::<usize>()
+    }
+}
+
 /// A name, and what is wanted with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Sought {

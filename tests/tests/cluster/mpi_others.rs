@@ -1,5 +1,8 @@
 //! Programs built with other MPIs than those of the other tests: how their ranks find each other, and what else they
 //! ask of those who start them, is their own.
+//!
+//! Each takes its minutes to build, so most are run when they are asked for: `cargo xtask mpich --pmi pmi2`, `cargo
+//! xtask openmpi`, then these with `--ignored`.
 
 use coppice_tests::Cluster;
 use coppice_tests::guests::{Toolchain, program};
@@ -33,6 +36,7 @@ fn abort_reaches_the_user(cluster: &Cluster, toolchain: Toolchain) {
 }
 
 #[test]
+#[ignore = "needs cargo xtask mpich --pmi pmi2"]
 fn mpich_with_pmi_2() {
     let cluster = Cluster::up_with(&["--nodes", "3", "--memory", "128M", "--cores", "2"]);
     ranks_and_threads_are_right(&cluster, Toolchain::MpichPmi2);
@@ -40,14 +44,50 @@ fn mpich_with_pmi_2() {
 }
 
 /// `MPI_Publish_name` and `MPI_Lookup_name`, and then a call at the port that was found.
+#[track_caller]
+fn published_ports_are_found(toolchain: Toolchain) {
+    let cluster = Cluster::up_with(&["--nodes", "4", "--memory", "128M"]);
+    let published = guest("published", toolchain);
+    for (ranks, per_node) in [(4, "1"), (6, "2")] {
+        let ran = cluster.run(&["-n", &ranks.to_string(), "--ranks-per-node", per_node, &published]).success();
+        assert_eq!(ran.text(), format!("published: {ranks} ranks found each other\n"), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn published_ports_are_found_and_called() {
-    let cluster = Cluster::up_with(&["--nodes", "4", "--memory", "128M"]);
-    for toolchain in [Toolchain::Mpi, Toolchain::MpichPmi2] {
-        let published = guest("published", toolchain);
-        for (ranks, per_node) in [(4, "1"), (6, "2")] {
-            let ran = cluster.run(&["-n", &ranks.to_string(), "--ranks-per-node", per_node, &published]).success();
-            assert_eq!(ran.text(), format!("published: {ranks} ranks found each other\n"), "{}", ran.stderr);
-        }
+    published_ports_are_found(Toolchain::Mpi);
+}
+
+#[test]
+#[ignore = "needs cargo xtask mpich --pmi pmi2"]
+fn published_ports_are_found_and_called_with_pmi_2() {
+    published_ports_are_found(Toolchain::MpichPmi2);
+}
+
+/// What has a result comes to it, with several ranks on a node, and with the picture that a serial run draws.
+#[test]
+#[ignore = "needs cargo xtask openmpi"]
+fn open_mpi() {
+    let cluster = Cluster::up_with(&["--nodes", "4", "--memory", "256M"]);
+    for (ranks, per_node) in [("4", "1"), ("8", "2")] {
+        let run = |name: &str, arguments: &[&str]| {
+            let program = guest(name, Toolchain::OpenMpi);
+            let options = ["-n", ranks, "--ranks-per-node", per_node, &program];
+            cluster.run(&[&options, arguments].concat()).success().text()
+        };
+        let text = run("ring", &[]);
+        let mut lines: Vec<_> = text.lines().collect();
+        lines.sort_unstable();
+        let node = |rank: u32| rank / per_node.parse::<u32>().expect("a number");
+        let count = ranks.parse().expect("a number");
+        let expected = (0..count).map(|rank| format!("rank {rank} of {ranks} on node{}: 10 rounds", node(rank)));
+        assert_eq!(lines, expected.collect::<Vec<_>>());
+        assert_eq!(run("allreduce", &[]), format!("allreduce: {ranks} ranks agree\n"));
+        assert_eq!(run("onesided", &[]), format!("onesided: {ranks} ranks agree\n"));
+        assert!(run("pingpong", &["20", "3"]).contains("mpi-half-round-trip"));
+        assert!(run("io", &["/words"]).ends_with(" bytes right\n"));
+        assert!(run("halo", &["96", "60", "/heat.ppm"]).ends_with("as computed serially\n"));
     }
+    abort_reaches_the_user(&cluster, Toolchain::OpenMpi);
 }

@@ -11,12 +11,12 @@ mod library;
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use self::cases::{Case, Known};
 use self::execute::{Outcome, Runner};
 use self::library::Library;
-use super::{Flavour, ready, ready_with};
+use super::ready;
 use crate::build::everything;
 use crate::command::root;
 use crate::setup;
@@ -49,18 +49,14 @@ pub(crate) struct Options {
     up: Vec<String>,
 }
 
-/// Builds all MPICHs, and the few of MPICH's test programs that `cargo xtask test` runs.
+/// Builds the few of MPICH's test programs that `cargo xtask test` runs.
 ///
 /// # Errors
 /// If they do not build.
 pub(crate) fn build_fast() -> Result<()> {
     let lines = FAST.lines().filter(|line| !line.starts_with('#'));
     let programs: BTreeSet<&str> = lines.filter_map(|line| line.split_whitespace().next()).collect();
-    build::programs(&ready()?, Some(&programs))?;
-    for flavour in Flavour::value_variants() {
-        ready_with(*flavour)?;
-    }
-    Ok(())
+    build::programs(&ready()?, Some(&programs)).map(drop)
 }
 
 /// Builds, runs and prints.
