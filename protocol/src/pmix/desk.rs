@@ -86,7 +86,7 @@ impl Desk {
 
     /// A rank of this node puts nothing more.
     pub(crate) fn left(&mut self, rank: Rank, places: &dyn Places, now_ns: u64) {
-        self.exchange.left(rank);
+        self.exchange.left(rank, &OwnCards { cards: &self.cards, places });
         self.collectives.left(rank, places, now_ns);
         self.pass_words();
     }

@@ -10,7 +10,7 @@
 //! Parcels go where barriers go, from node to node ([`crate::pmi`]), and are not kept on the way.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use super::call::CallId;
@@ -47,8 +47,8 @@ pub(crate) struct Exchange {
     known_bytes: usize,
     /// Ranks of other nodes from which nothing comes, and why.
     gone: BTreeMap<Rank, Status>,
-    /// Nodes that have asked for cards of ranks here.
-    askers: BTreeMap<Rank, BTreeSet<u32>>,
+    /// Nodes that have asked for cards of ranks here, and how they are to be written.
+    askers: BTreeMap<Rank, BTreeMap<u32, Dialect>>,
     /// To be handed on: at most [`PMIX_PARCELS_BYTES_MAX`] bytes. Further ones are lost, as any may be.
     parcels: VecDeque<Outgoing>,
     parcels_bytes: usize,
@@ -108,7 +108,7 @@ impl Exchange {
     /// What it takes of the node's memory, about, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let coming = self.fetches.values().flat_map(|fetch| fetch.pieces.values()).map(|piece| piece.len());
-        let askers = self.askers.values().map(BTreeSet::len).sum::<usize>();
+        let askers = self.askers.values().map(BTreeMap::len).sum::<usize>();
         let things = self.fetches.len() + self.known.len() + self.gone.len() + askers + self.parcels.len();
         coming.sum::<usize>() + self.known_bytes + self.parcels_bytes + things * OVERHEAD_BYTES
     }
@@ -139,15 +139,17 @@ impl Exchange {
 
     /// A rank of this node has put more.
     pub(crate) fn committed(&mut self, rank: Rank) {
-        for asker in self.askers.get(&rank).cloned().unwrap_or_default() {
+        let askers = self.askers.get(&rank).map(|askers| askers.keys().copied().collect::<Vec<_>>());
+        for asker in askers.unwrap_or_default() {
             self.post(asker, rank, Says::News);
         }
     }
 
-    /// A rank of this node puts nothing more.
-    pub(crate) fn left(&mut self, rank: Rank) {
-        for asker in self.askers.remove(&rank).unwrap_or_default() {
-            self.post(asker, rank, Says::Gone);
+    /// A rank of this node puts nothing more. Who has asked is told what it has put at last, since nobody may be here
+    /// to answer when that is asked for.
+    pub(crate) fn left(&mut self, rank: Rank, own: &dyn Own) {
+        for (asker, dialect) in self.askers.remove(&rank).unwrap_or_default() {
+            self.answer((asker, dialect), rank, own.card(rank, dialect), true);
         }
     }
 
@@ -187,7 +189,7 @@ impl Exchange {
         Ok(match about {
             About::Call(call, word) => Heard::Call(from, call, word),
             About::Card(rank, Says::Wants(dialect)) => {
-                self.answer(from, rank, own.card(rank, dialect), own.has_left(rank));
+                self.answer((from, dialect), rank, own.card(rank, dialect), own.has_left(rank));
                 Heard::Nothing
             }
             About::Card(rank, says) => {
@@ -230,7 +232,13 @@ impl Exchange {
         false
     }
 
-    fn answer(&mut self, to: u32, rank: Rank, card: Result<Option<(u64, Vec<u8>)>, Status>, is_last: bool) {
+    fn answer(
+        &mut self,
+        (to, dialect): (u32, Dialect),
+        rank: Rank,
+        card: Result<Option<(u64, Vec<u8>)>, Status>,
+        is_last: bool,
+    ) {
         match card {
             Err(_) => return self.post(to, rank, Says::Gone),
             Ok(None) => self.post(to, rank, Says::Nothing),
@@ -247,7 +255,7 @@ impl Exchange {
         if is_last {
             self.post(to, rank, Says::Gone);
         } else {
-            self.askers.entry(rank).or_default().insert(to);
+            self.askers.entry(rank).or_default().insert(to, dialect);
         }
     }
 

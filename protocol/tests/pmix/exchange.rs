@@ -98,6 +98,20 @@ fn nobody_waits_for_a_rank_that_puts_nothing_more() {
     }
 }
 
+/// What is committed right before the end is heard by those who had asked before.
+#[test]
+fn what_is_put_at_last_is_heard() {
+    let mut nodes = Nodes::new(&[1, 1], Dialect::Short);
+    let (get, finalize) = (nodes.get(0, Some("last"), &[]), nodes.command(5));
+    nodes.call(1, &get);
+    nodes.settle();
+    commit(&mut nodes, 0, &[("last", Value::Number(1))]);
+    assert_eq!(nodes.ask_status(0, &finalize), Status::SUCCESS);
+    nodes.settle();
+    let heard = nodes.hear(1);
+    assert_eq!((heard.len(), nodes.card(&heard[0].1).len()), (1, 1));
+}
+
 #[test]
 fn nobody_waits_for_a_node_that_is_silent() {
     let mut nodes = Nodes::new(&[1, 1], Dialect::Short);
