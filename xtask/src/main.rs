@@ -18,11 +18,13 @@
 mod bench;
 mod build;
 mod command;
+mod debian;
 mod demo;
 mod document;
 mod guard;
 mod mpich;
 mod mutants;
+mod recipe;
 mod setup;
 mod simulate;
 mod soak;
