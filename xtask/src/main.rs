@@ -7,6 +7,8 @@
 //! | `demo` – boot four nodes and run a real program | [`demo`] |
 //! | `mpich` – a static MPICH for programs that run on nodes | [`mpich`] |
 //! | `mpi-suite` – MPICH's own tests on nodes | [`mpich::suite`] |
+//! | `openmpi` – a static Open MPI for programs that run on nodes | [`openmpi`] |
+//! | `pmix` – the static OpenPMIx below it, and its own tests | [`pmix`] |
 //! | `test` – everything CI runs | [`test`] |
 //! | `simulate` – whole clusters in a simulated world, from seeds | [`simulate`] |
 //! | `mutants` – faults put back on purpose, and how soon the simulated world finds them | [`mutants`] |
@@ -18,11 +20,15 @@
 mod bench;
 mod build;
 mod command;
+mod debian;
 mod demo;
 mod document;
 mod guard;
 mod mpich;
 mod mutants;
+mod openmpi;
+mod pmix;
+mod recipe;
 mod setup;
 mod simulate;
 mod soak;
@@ -53,6 +59,10 @@ enum Task {
     Mpich(mpich::Options),
     /// Run MPICH's own tests of messages and collective operations on nodes
     MpiSuite(mpich::suite::Options),
+    /// Build a static Open MPI for programs that run on nodes, in target/openmpi
+    Openmpi,
+    /// Build a static OpenPMIx in target/pmix, and its own tests in target/pmix-tests
+    Pmix,
     /// Set up, build, and run the whole test suite
     Test(test::Options),
     /// Simulate whole clusters among faults, from seeds: service node, I/O nodes and nodes, the real code
@@ -87,6 +97,8 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Demo => demo::run_all(),
         Task::Mpich(options) => setup::for_mpich().and_then(|()| mpich::run(&options)),
         Task::MpiSuite(options) => mpich::suite::run(&options),
+        Task::Openmpi => setup::for_openmpi().and_then(|()| openmpi::run()),
+        Task::Pmix => setup::for_openmpi().and_then(|()| pmix::run()),
         Task::Test(options) => test::run(&options),
         Task::Simulate(options) => simulate::run(&options),
         Task::Mutants(options) => mutants::run(&options),

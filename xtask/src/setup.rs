@@ -34,6 +34,16 @@ const FOR_MPICH: &[Package] = &[
     Package { program: "/usr/bin/xz", name: "xz-utils" },
 ];
 
+/// What building Open MPI and OpenPMIx needs besides.
+const FOR_OPENMPI: &[Package] = &[
+    Package { program: "/usr/bin/autoconf", name: "autoconf" },
+    Package { program: "/usr/bin/automake", name: "automake" },
+    Package { program: "/usr/bin/libtoolize", name: "libtool" },
+    Package { program: "/usr/bin/flex", name: "flex" },
+    Package { program: "/usr/bin/bzip2", name: "bzip2" },
+    Package { program: "/usr/bin/dpkg-source", name: "dpkg-dev" },
+];
+
 /// The rustup targets; all that a build needs.
 ///
 /// # Errors
@@ -73,6 +83,15 @@ pub(crate) fn everything() -> Result<()> {
 /// If something is missing and this user cannot install it; says the command that does.
 pub(crate) fn for_mpich() -> Result<()> {
     packages(FOR_MPICH)
+}
+
+/// What building Open MPI and programs with it needs.
+///
+/// # Errors
+/// If something is missing and this user cannot install it; says the command that does.
+pub(crate) fn for_openmpi() -> Result<()> {
+    for_mpich()?;
+    packages(FOR_OPENMPI)
 }
 
 fn packages(wanted: &[Package]) -> Result<()> {

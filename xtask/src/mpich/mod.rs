@@ -1,24 +1,36 @@
 //! `cargo xtask mpich`: an MPICH that makes static programs, in `target/mpich`, or another [`Flavour`] of it.
 //!
 //! It is Debian's source, unmodified, configured for TCP sockets between all ranks and nothing else: no shared memory,
-//! no threads of its own, no topology library. What it was built from and how is written beside it; a build with
-//! another version, other options or another place is made anew, any other call does nothing.
+//! no threads of its own, no topology library.
 
 mod flavour;
-mod install;
-mod source;
 pub(crate) mod suite;
 
-use std::fs::File;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 
-pub(crate) use flavour::Flavour;
-pub(crate) use source::VERSION;
+pub(crate) use self::flavour::Flavour;
+use crate::debian::Source;
+use crate::recipe::Recipe;
 
-use crate::command::target;
+/// Its source.
+const SOURCE: Source = Source { title: "MPICH", package: "mpich", version: "4.0.2", packed: "tar.xz", patched: false };
+
+/// What all are configured with. Everything a node does not have is left out rather than found missing: shared
+/// libraries, shared memory, a topology, threads (which asynchronous I/O would start).
+const OPTIONS: &[&str] = &[
+    "--with-device=ch3:sock",
+    "--enable-static",
+    "--disable-shared",
+    "--disable-fortran",
+    "--disable-cxx",
+    "--without-hwloc",
+    "--with-file-system=ufs",
+    "--disable-aio",
+    "--enable-fast=O2,ndebug",
+];
 
 /// What to build.
 #[derive(Args)]
@@ -49,16 +61,18 @@ pub(crate) fn ready() -> Result<Mpich> {
 /// # Errors
 /// If the source cannot be had, or does not build; says where the log of it lies.
 pub(crate) fn ready_with(flavour: Flavour) -> Result<Mpich> {
-    let target = target();
-    std::fs::create_dir_all(&target).with_context(|| format!("cannot make {}", target.display()))?;
-    let prefix = target.canonicalize()?.join(flavour.directory());
-    // Two builds at once wait for each other here; the lock ends with the file.
-    let lock = File::create(target.join("mpich.lock")).context("cannot make the lock of MPICH's build")?;
-    lock.lock().context("cannot wait for another build of MPICH")?;
-    if !install::is_done(flavour, &prefix) {
-        let archive = source::archive()?;
-        install::install(flavour, &archive, &prefix)?;
-    }
+    let options = [OPTIONS, flavour.options()].concat();
+    let recipe = Recipe {
+        title: format!("MPICH {}{}", SOURCE.version, flavour.title()),
+        places: &[flavour.directory()],
+        from: vec![SOURCE.version.into(), options.join(" ")],
+    };
+    let prefix = recipe.ready(|build| {
+        let source = build.unpack(&SOURCE)?;
+        build.configure(&source, &options)?;
+        build.make(&source, &[])?;
+        build.install_whole(&source)
+    })?;
     Ok(Mpich { flavour, prefix })
 }
 
@@ -68,7 +82,7 @@ pub(crate) fn ready_with(flavour: Flavour) -> Result<Mpich> {
 /// As [`ready_with`].
 pub(crate) fn run(options: &Options) -> Result<()> {
     let mpich = ready_with(options.pmi)?;
-    println!("MPICH {VERSION} is in {}", mpich.prefix.display());
+    println!("MPICH {} is in {}", SOURCE.version, mpich.prefix.display());
     println!("{} -static -o program program.c", mpich.prefix.join("bin/mpicc").display());
     Ok(())
 }

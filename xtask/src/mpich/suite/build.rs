@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 
 use super::DIRECTORIES;
 use crate::command::{command, run_logged, target};
-use crate::mpich::{Mpich, install, source};
+use crate::debian::unpack;
+use crate::mpich::{Mpich, SOURCE};
+use crate::recipe::{read_stamp, remove};
 
 /// What the programs are configured with: only what MPICH here has.
 const OPTIONS: &[&str] = &["--disable-fortran", "--disable-cxx", "--disable-spawn", "--disable-rma"];
@@ -22,13 +24,13 @@ const STAMP: &str = "coppice-stamp";
 pub(super) fn programs(mpich: &Mpich, wanted: Option<&BTreeSet<&str>>) -> Result<PathBuf> {
     let directory = target().join(format!("{}-tests", mpich.flavour.directory()));
     let configured = directory.join(STAMP);
-    let stamp = install::stamp(mpich.flavour, &mpich.prefix);
+    let stamp = read_stamp(&mpich.prefix).context("no stamp in MPICH's directory; remove it from target")?;
     let log = directory.with_extension("log");
     if std::fs::read_to_string(&configured).ok().as_deref() != Some(&stamp) {
         eprintln!("== MPICH's test programs: configuring; log: {}", log.display());
-        install::remove(&directory)?;
-        let top = format!("mpich-{}", super::super::VERSION);
-        install::unpack(&source::archive()?, &directory, &[format!("{top}/test/mpi")])?;
+        remove(&directory)?;
+        let top = format!("mpich-{}", SOURCE.version);
+        unpack(&SOURCE.archive()?, &directory, &[format!("{top}/test/mpi")])?;
         let tests = directory.join("test/mpi");
         let mut configure = command("./configure", OPTIONS);
         configure.arg(format!("--with-mpi={}", mpich.prefix.display())).current_dir(&tests);

@@ -1,0 +1,106 @@
+//! `cargo xtask openmpi`: an Open MPI that makes static programs, in `target/openmpi`.
+//!
+//! It is Debian's source, unmodified, over the OpenPMIx of [`pmix`]: messages go over TCP, or through memory between
+//! ranks of one node, and all components are built in.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::debian::Source;
+use crate::pmix;
+use crate::recipe::Recipe;
+
+const SOURCE: Source =
+    Source { title: "Open MPI", package: "openmpi", version: "4.1.4", packed: "tar.xz", patched: false };
+
+/// What it is configured with. What a node does not have is left out rather than found missing, so that it is left out
+/// wherever this is built.
+const OPTIONS: &[&str] = &[
+    "--enable-static",
+    "--disable-shared",
+    "--disable-dependency-tracking",
+    "--disable-dlopen",
+    // Languages and interfaces.
+    "--disable-mpi-fortran",
+    "--disable-mpi-java",
+    "--disable-oshmem",
+    // MPI-IO is ompio's, to plain files.
+    "--disable-io-romio",
+    "--disable-libompitrace",
+    "--disable-getpwuid",
+    "--disable-per-user-config-files",
+    // It would write into the program's code.
+    "--without-memory-manager",
+    // Other networks, and memory of other processes.
+    "--without-verbs",
+    "--without-ucx",
+    "--without-ofi",
+    "--without-psm",
+    "--without-psm2",
+    "--without-mxm",
+    "--without-portals4",
+    "--without-hcoll",
+    "--without-fca",
+    "--without-libnl",
+    "--without-cma",
+    "--without-xpmem",
+    "--without-knem",
+    "--without-cuda",
+    // Other file systems.
+    "--without-lustre",
+    "--without-pvfs2",
+    "--without-gpfs",
+    // Other starters.
+    "--without-slurm",
+    "--without-alps",
+    "--without-tm",
+    "--without-lsf",
+    "--without-sge",
+    "--without-moab",
+    "--without-singularity",
+    "--without-flux-pmi",
+    "--without-zlib",
+    "--enable-mca-no-build=common-monitoring,coll-monitoring,osc-monitoring,pml-monitoring,vprotocol-pessimist,\
+     crcp-bkmrk,topo-treematch",
+    "CFLAGS=-O2",
+];
+
+/// An Open MPI that is built and in its place.
+pub(crate) struct OpenMpi {
+    /// Where `bin/mpicc`, `bin/mpirun`, `lib` and `include` are.
+    pub(crate) prefix: PathBuf,
+}
+
+/// Builds it and the OpenPMIx below it, unless they are there.
+///
+/// # Errors
+/// If the source cannot be had, or does not build; says where the log of it lies.
+pub(crate) fn ready() -> Result<OpenMpi> {
+    let pmix = pmix::ready()?;
+    let recipe = Recipe {
+        title: format!("Open MPI {}", SOURCE.version),
+        places: &["openmpi"],
+        from: vec![SOURCE.version.into(), OPTIONS.join(" "), pmix.stamp],
+    };
+    let prefix = recipe.ready(|build| {
+        let source = build.unpack(&SOURCE)?;
+        let with = ["pmix", "libevent", "hwloc"].map(|what| format!("--with-{what}={}", pmix.prefix.display()));
+        let with: Vec<&str> = with.iter().map(String::as_str).collect();
+        build.configure(&source, &[OPTIONS, &with].concat())?;
+        build.make(&source, &[])?;
+        build.install_whole(&source)
+    })?;
+    Ok(OpenMpi { prefix })
+}
+
+/// Builds it and says where it is.
+///
+/// # Errors
+/// As [`ready`].
+pub(crate) fn run() -> Result<()> {
+    let openmpi = ready()?;
+    println!("Open MPI {} is in {}, with OpenPMIx {}", SOURCE.version, openmpi.prefix.display(), pmix::VERSION);
+    println!("{} -static -o program program.c", openmpi.prefix.join("bin/mpicc").display());
+    Ok(())
+}
