@@ -74,7 +74,7 @@ pub(crate) fn for_run() -> Result<()> {
 pub(crate) fn everything() -> Result<()> {
     for_run()?;
     packages(FOR_TESTS)?;
-    for_mpich()
+    for_openmpi()
 }
 
 /// What building MPICH and programs with it needs.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 
 use crate::command::{cargo, root};
-use crate::{build, mpich, setup, tidy};
+use crate::{build, mpich, pmix, setup, tidy};
 
 /// What to test.
 #[derive(Args)]
@@ -70,18 +70,24 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.quick {
         return quick(options);
     }
-    // Much of MPICH's build keeps one processor busy only. It is waited for in any case: it would not end with us.
-    let mpich = (!options.host_only).then(|| std::thread::spawn(mpich::suite::build_fast));
+    // Much of these builds keeps one processor busy only. They are waited for in any case: they would not end with us.
+    let others = (!options.host_only).then(|| std::thread::spawn(others_sources));
     let tested = before_clusters(options)
-        .inspect_err(|error| eprintln!("xtask: {error:#}\nxtask: that ends it, as soon as MPICH's build does"));
-    let built = mpich.map_or(Ok(Ok(())), std::thread::JoinHandle::join);
+        .inspect_err(|error| eprintln!("xtask: {error:#}\nxtask: that ends it, once what is being built is"));
+    let built = others.map_or(Ok(Ok(())), std::thread::JoinHandle::join);
     let (mut count, mut failures) = tested?;
-    built.map_err(|_| anyhow!("building MPICH panicked"))??;
+    built.map_err(|_| anyhow!("building MPICH and OpenPMIx panicked"))??;
     if !options.host_only {
         let name = format!("cluster ({} cores a node)", options.cores);
         run_tests(cluster_tests(options), options, &name, &mut count, &mut failures)?;
     }
     conclude(&count, &failures)
+}
+
+/// Builds what guests of the cluster tests are made with that others wrote.
+fn others_sources() -> Result<()> {
+    mpich::suite::build_fast()?;
+    pmix::ready().map(drop)
 }
 
 /// What tells most in the shortest time: neither lints nor models nor MPICH.
@@ -126,8 +132,8 @@ fn conclude(count: &Count, failures: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What needs no MPICH: tidiness, the tests of the host's crates, and building what clusters consist of. Returns the
-/// count so far and what failed.
+/// What needs neither MPICH nor OpenPMIx: tidiness, the tests of the host's crates, and building what clusters consist
+/// of. Returns the count so far and what failed.
 fn before_clusters(options: &Options) -> Result<(Count, Vec<String>)> {
     if !options.no_tidy {
         tidy::run()?;
