@@ -3,6 +3,10 @@
 //!
 //! As MPICH's `simple2pmi.c` (`PMIi_ReadCommand`, `PMIi_WriteSimpleCommand`) has it. Of a key that comes twice the
 //! first counts.
+//!
+//! **Tails.** That client, as MPICH 4.0 has it, counts the characters of the length, too, and sends as many bytes more
+//! than it has written: whatever its stack has there. Which client speaks is seen at its first message
+//! ([`has_tail`]); no other message shows it for certain, as what is behind one may look like anything.
 
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
@@ -74,6 +78,18 @@ fn length(bytes: &[u8]) -> Option<usize> {
     let digits = bytes.trim_ascii();
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     core::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()
+}
+
+/// Whether the bytes at the end of a first message, as many as a length has characters, belong to no message of this
+/// client's: what is before them ends as MPICH's `fullinit` does.
+pub(super) fn has_tail(first: &[u8]) -> bool {
+    let text = without_tail(first);
+    [&b";threaded=TRUE;"[..], b";threaded=FALSE;"].iter().any(|end| text.ends_with(end))
+}
+
+/// A message without them.
+pub(super) fn without_tail(message: &[u8]) -> &[u8] {
+    message.get(..message.len().saturating_sub(LENGTH_BYTES)).unwrap_or_default()
 }
 
 /// The keys and values of a message.
@@ -205,6 +221,17 @@ mod tests {
 
     fn format_of(length: usize) -> Vec<u8> {
         alloc::format!("{length:6}").into_bytes()
+    }
+
+    #[test]
+    fn a_tail_shows_at_the_first_message() {
+        let first = b"cmd=fullinit;pmirank=3;threaded=FALSE;";
+        assert!(!has_tail(first) && !has_tail(b"") && !has_tail(b"cmd=fullinit;threaded=FALSE;key=ab;"));
+        for tail in [b"\0\0\0\0\0\0", b";a=b;;", b"key=a;"] {
+            let message = [&first[..], tail].concat();
+            assert!(has_tail(&message) && without_tail(&message) == first);
+        }
+        assert_eq!(without_tail(b"abc"), b"");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::conversation::{Conversation, MAPPING_KEY, Speaker, printable};
-use super::message::{Message, Messages, Pairs, Written};
+use super::message::{Message, Messages, Pairs, Written, has_tail, without_tail};
 use super::naming::NameCommand;
 use super::server::Server;
 use super::space::{Put, PutError};
@@ -29,6 +29,8 @@ type Mark = Box<[u8]>;
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Second {
     messages: Messages,
+    /// Whether messages of this client have a tail; `None` before the first one.
+    has_tail: Option<bool>,
     /// Who waits in a fence.
     fence: Option<Mark>,
     /// Who waits for which attribute of the node, at most [`PMI_WAITS_MAX`].
@@ -50,7 +52,8 @@ impl Conversation {
             }
             Some(Message::TooLong(message)) => self.fail(&Pairs::of(&message).0, "message_too_long"),
             Some(Message::Whole(message)) => {
-                let (pairs, is_whole) = Pairs::of(&message);
+                let has_tail = *second.has_tail.get_or_insert_with(|| has_tail(&message));
+                let (pairs, is_whole) = Pairs::of(if has_tail { without_tail(&message) } else { &message });
                 if !is_whole || pairs.command().is_none() {
                     return self.fail(&pairs, "malformed_message");
                 }

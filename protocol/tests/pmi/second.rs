@@ -113,6 +113,24 @@ fn every_command_has_its_answer() {
     assert_eq!(cluster.events, []);
 }
 
+/// As MPICH 4.0 has it, whose lengths count themselves: as many bytes of anything are behind each message.
+#[test]
+fn a_client_may_send_more_than_it_says() {
+    let mut cluster = Cluster::new(&[1]);
+    cluster.ask(0, "cmd=init pmi_version=2 pmi_subversion=0");
+    let tails = ["\0\0\0\0\0\0", ";rc=0;", "key=b;", "\u{1}=;;; "];
+    let mut ask = |text: &str, tail: &str| ask(&mut cluster, 0, &format!("{text}{tail}"));
+    for (number, tail) in tails.into_iter().enumerate() {
+        assert!(ask("cmd=fullinit;pmirank=0;threaded=FALSE;", tail).ends_with(";rc=0;"));
+        assert_eq!(ask("cmd=job-getid;", tail), "cmd=job-getid-response;jobid=k0;rc=0;");
+        let put = ask(&format!("cmd=kvs-put;key={number};value=a;;;"), tail);
+        assert_eq!(put, "cmd=kvs-put-response;rc=0;");
+        let got = ask(&format!("cmd=kvs-get;jobid=k0;srcid=0;key={number};"), tail);
+        assert_eq!(got, "cmd=kvs-get-response;found=TRUE;value=a;;;rc=0;");
+    }
+    assert_eq!(ask("", "rc=00;"), "cmd=unknown-response;rc=-1;errmsg=malformed_message;");
+}
+
 #[test]
 fn what_is_put_is_known_behind_a_fence() {
     let mut cluster = cluster(&[2, 1, 2]);

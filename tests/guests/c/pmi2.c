@@ -1,5 +1,5 @@
 /* Speaks PMI version 2 as MPICH's library does: on the inherited descriptor, or with the argument `port` first on
- * PMI_PORT.
+ * PMI_PORT. Ranks of odd numbers do as MPICH 4.0, whose lengths count their own characters: as many bytes more follow.
  *
  *   exchange ROUNDS   in each round every rank puts a card, waits for all, and gets everybody else's
  *   neighbours RANKS  threads of each rank wait for what every rank of their node says, late; so many are on a node
@@ -20,6 +20,7 @@
 
 #define THREADS 3
 #define MESSAGE_BYTES 4096
+#define LENGTH_BYTES 6
 
 static int pmi, rank, size;
 static char job[256];
@@ -52,16 +53,18 @@ static void read_all(char *bytes, int length) {
 }
 
 static void say(const char *format, ...) {
-    char message[MESSAGE_BYTES + 8];
+    char message[LENGTH_BYTES + MESSAGE_BYTES + LENGTH_BYTES + 1];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(message + 6, MESSAGE_BYTES, format, arguments);
+    int length = vsnprintf(message + LENGTH_BYTES, MESSAGE_BYTES, format, arguments);
     va_end(arguments);
-    char digits[8];
+    memset(message + LENGTH_BYTES + length, ';', LENGTH_BYTES);
+    length += rank % 2 ? LENGTH_BYTES : 0;
+    char digits[LENGTH_BYTES + 2];
     /* MPICH's client writes the number in front, and Hydra behind the spaces. */
     snprintf(digits, sizeof digits, "%-6d", length);
-    memcpy(message, digits, 6);
-    write_all(message, length + 6);
+    memcpy(message, digits, LENGTH_BYTES);
+    write_all(message, LENGTH_BYTES + length);
 }
 
 static const char *hear(void) {
