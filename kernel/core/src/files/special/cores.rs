@@ -17,8 +17,11 @@ pub(super) const DIRECTORY: &str = "/sys/devices/system/cpu";
 /// The first place behind those of descriptors; before those of threads.
 const CORES_AT: u32 = 0x8_0000;
 
+/// A path, and what it stands for, which may depend on the core.
+type OfCore = (&'static str, fn(u32) -> Kind);
+
 /// What there is of each core, by its path from the core's directory, sorted: the directory itself is the first.
-const OF_CORE: [(&str, fn(u32) -> Kind); 13] = [
+const OF_CORE: [OfCore; 13] = [
     ("", |_| Kind::Directory),
     (ONLINE, |_| Kind::Text(Text::Fixed("1\n"))),
     ("/topology", |_| Kind::Directory),

@@ -65,7 +65,7 @@ fn names_are_charged_before_they_are_there() {
     let world = World::new(JobKey([9; 32]), 1, [NodeId(0)]);
     let order = Launch { rank: Rank(0), size: 1, world, ..order(1) };
     let seat = pmi.join(&order, Failures::new(|_| panic!("the job goes on"))).expect("a place");
-    let endpoint = seat.endpoint();
+    let endpoint = seat.endpoint().expect("memory");
     let mut of_others = quota.charge(0).expect("nothing");
     for bytes in [1 << 30, 1 << 20, 1 << 10, 1] {
         while of_others.grow(bytes).is_ok() {}
