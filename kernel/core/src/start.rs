@@ -12,7 +12,6 @@ use coppice_protocol::personality::Personality;
 use coppice_protocol::session::Identity;
 
 use crate::executor::{self, TooManyTasks};
-use crate::files::NoServers;
 use crate::launch::{self, ProcessTable};
 use crate::limits::SOCKETS_EIGHTHS;
 use crate::memory::Retention;
@@ -109,7 +108,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
         network,
         staging,
         region,
-        servers: Arc::new(NoServers),
+        servers: NodeFacts::nobody_serves(),
     };
     let pmi = Pmi::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota));
     executor::spawn(pmi.clone().listen())?;

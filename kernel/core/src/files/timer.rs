@@ -173,16 +173,6 @@ impl TimerFile {
 
     /// See [`super::OpenFile::watch`].
     pub(crate) fn watch(&self, waker: &Waker) -> Result<(), Errno> {
-        // Who registers now sees that it is up, and is not to be told a second time by an alarm that is late.
-        let is_late = {
-            let mut state = self.state.lock();
-            let is_up = state.next_ns != 0 && clock::monotonic_ns() >= state.next_ns;
-            let late = if is_up { state.alarm.take() } else { None };
-            late.is_some_and(|alarm| !alarm.has_rung())
-        };
-        if is_late {
-            self.watchers.notify();
-        }
         self.watchers.watch(waker)
     }
 }
@@ -295,21 +285,6 @@ mod tests {
             (before, is_told_again(&timer).await)
         });
         assert_eq!(told, Ok((true, false)));
-    }
-
-    #[test]
-    fn who_sees_that_it_is_up_is_not_told_by_a_late_alarm() {
-        let told = executor::run_to_end(async {
-            let timer = TimerFile::new(false, &quota()).expect("memory");
-            // It is up, and its alarm has not rung, for nobody has looked at the alarms.
-            timer.set(TimerSetting { value_ns: clock::monotonic_ns(), interval_ns: 0 }, true);
-            let (counter, waker) = WakeCounter::new();
-            timer.watch(&waker).expect("memory");
-            assert_eq!(timer.ready(), Ready::INPUT);
-            executor::sleep(10).await;
-            counter.count()
-        });
-        assert_eq!(told, Ok(0));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::files::locks::Locks;
-use crate::files::{Closer, Descriptors, Servers, Turns, absolute, components, tidy};
+use crate::files::{Closer, Descriptors, NoServers, Servers, Turns, absolute, components, tidy};
 use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, THREAD_IDS};
 use crate::memory::{AddressSpace, Retention};
 use crate::net::Network;
@@ -57,6 +57,11 @@ impl NodeFacts {
     /// What it is to files that are staged on it.
     pub(crate) fn as_site(&self) -> Site<'_> {
         Site { frames: self.frames, retention: &self.retention, quota: &self.quota, staging: &self.staging }
+    }
+
+    /// The [`Self::servers`] of a node, as long as no process has its own.
+    pub(crate) fn nobody_serves() -> Arc<dyn Servers> {
+        Arc::new(NoServers)
     }
 }
 
