@@ -101,15 +101,7 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
         executor::spawn(Arc::clone(region).hear())?;
         executor::spawn(Arc::clone(region).prepare())?;
     }
-    let facts = NodeFacts {
-        frames,
-        retention: Arc::clone(&retention),
-        quota,
-        network,
-        staging,
-        region,
-        servers: NodeFacts::nobody_serves(),
-    };
+    let facts = NodeFacts::new(frames, (Arc::clone(&retention), quota), network, staging, region);
     let pmi = Pmi::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota));
     executor::spawn(pmi.clone().listen())?;
     executor::spawn(pmi.clone().serve(Arc::new(stack.clone())))?;

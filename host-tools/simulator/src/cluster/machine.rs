@@ -184,7 +184,7 @@ impl Machine {
                 let tasks = [spawn(region.hear()).is_ok(), spawn(preparing.prepare()).is_ok()];
                 debug_assert_eq!(tasks, [true; 2], "there are no other tasks");
             }
-            let facts = NodeFacts { frames, retention: retention_of, quota: quota_of, network, staging, region };
+            let facts = NodeFacts::new(frames, (retention_of, quota_of), network, staging, region);
             let table = ProcessTable::new(facts, pmi);
             let node = agent::Node {
                 credentials,

@@ -14,6 +14,10 @@ impl Network for NoSockets {
         None
     }
 
+    fn mtu(&self) -> Option<usize> {
+        None
+    }
+
     fn is_in_job(&self, _: NetworkTag) -> bool {
         false
     }

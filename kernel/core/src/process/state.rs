@@ -54,14 +54,21 @@ pub struct NodeFacts {
 }
 
 impl NodeFacts {
+    /// A node of these, whose kernel answers no process itself yet.
+    #[must_use]
+    pub fn new(
+        frames: &'static FramePool,
+        (retention, quota): (Arc<Retention>, Arc<Quota>),
+        network: Arc<dyn Network>,
+        staging: Staging,
+        region: Option<Arc<Region>>,
+    ) -> Self {
+        Self { frames, retention, quota, network, staging, region, servers: Arc::new(NoServers) }
+    }
+
     /// What it is to files that are staged on it.
     pub(crate) fn as_site(&self) -> Site<'_> {
         Site { frames: self.frames, retention: &self.retention, quota: &self.quota, staging: &self.staging }
-    }
-
-    /// The [`Self::servers`] of a node, as long as no process has its own.
-    pub(crate) fn nobody_serves() -> Arc<dyn Servers> {
-        Arc::new(NoServers)
     }
 }
 
