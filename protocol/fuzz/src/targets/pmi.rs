@@ -24,9 +24,14 @@ pub(super) fn run(data: &[u8]) -> u64 {
         for piece in stream.chunks(usize::from(cut) + 1) {
             let mut rest = piece;
             while !rest.is_empty() {
-                rest = &rest[conversation.handle_bytes(rest, &mut server, 0)..];
+                let taken = conversation.handle_bytes(rest, &mut server, 0);
+                rest = &rest[taken..];
                 assert!(conversation.transmit().len() <= PMI_ANSWER_BYTES_MAX + 2 * PMI_LINE_BYTES_MAX);
                 said.push_str(&String::from_utf8_lossy(conversation.transmit()));
+                // It waits for what another node keeps, which nobody answers.
+                if taken == 0 && conversation.transmit().is_empty() {
+                    break;
+                }
                 conversation.consume(conversation.transmit().len());
             }
         }
@@ -58,6 +63,9 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
         "cmd=barrier_in\n",
         "cmd=get kvsname=k0 key=P0-businesscard\n",
         "cmd=abort exitcode=3\n",
+        "cmd=publish_name service=my name port=tag#0$port#4000$\n",
+        "cmd=lookup_name service=my name\n",
+        "cmd=unpublish_name service=my name\n",
         "cmd=finalize\n",
     ];
     let mut examples =
@@ -71,6 +79,9 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
         "cmd=kvs-put;key=P0;value=description#10.64.0.1$port#4000$;",
         "cmd=kvs-get;jobid=k0;srcid=-1;key=P0;",
         "cmd=kvs-fence;thrid=3;",
+        "cmd=name-publish;thrid=4;name=one;port=tag#0$port#4000$;infokeycount=0;",
+        "cmd=name-lookup;thrid=5;name=one;infokeycount=0;",
+        "cmd=name-unpublish;thrid=6;name=two;infokeycount=0;",
         "cmd=spawn;ncmds=1;",
         "cmd=finalize;",
     ];
