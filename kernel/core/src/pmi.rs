@@ -93,7 +93,11 @@ impl Pmi {
             let placement = launch.world.placement(launch.size).map_err(|error| format!("placement: {error}"))?;
             let neighbours = Arc::clone(&self.shared.neighbours);
             let job = Job::new(id, &launch.world.key, placement, self.shared.node, neighbours, failures, charge);
-            jobs.insert(id, job.ok_or_else(|| format!("node {} has no part in the job", self.shared.node))?);
+            let job = job.ok_or_else(|| format!("node {} has no part in the job", self.shared.node))?;
+            if launch.restore.is_some() {
+                job.await_record();
+            }
+            jobs.insert(id, job);
         }
         let job = jobs.get(&id).filter(|job| job.admit(rank)).cloned();
         drop(jobs);

@@ -15,7 +15,8 @@
 //!
 //! **Checkpoints.** Who has written down what it keeps does nothing for anybody until the ranks run again, which is
 //! when all nodes have ([`Names::hold`]). So nobody is written down who has heard of a change that is written down
-//! nowhere; and what is on its way then is asked for again.
+//! nowhere; and what is on its way then is asked for again. Nor does a node for which that is to be read again do
+//! anything before it is.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -148,7 +149,8 @@ impl Names {
         }
     }
 
-    /// What it is was written down: nothing is to happen until [`Self::go_on`].
+    /// What it is was written down, and nothing is to happen until [`Self::go_on`]; or it is to be made again from
+    /// that, and nothing is to happen before.
     pub(super) fn hold(&mut self) {
         self.is_held = true;
     }

@@ -1,9 +1,10 @@
 //! Names that ranks publish for all ranks of their job: each is kept by one node, and found from all.
 
+use coppice_protocol::ids::JobId;
 use coppice_protocol::limits::{
     PMI_ASK_NS, PMI_ASKS_MAX, PMI_NAME_BYTES_MAX, PMI_NAMES_MAX, PMI_PORT_NAME_BYTES_MAX, PMI_SILENCE_NS,
 };
-use coppice_protocol::pmi::HEADER_BYTES;
+use coppice_protocol::pmi::{HEADER_BYTES, Server};
 
 use crate::cluster::Cluster;
 
@@ -73,7 +74,7 @@ fn what_a_rank_publishes_all_find() {
             assert_eq!(said, "cmd=lookup_result rc=-1 msg=name_is_not_published\n");
         }
         // The nodes are about evenly loaded.
-        let most = cluster.servers.iter().map(coppice_protocol::pmi::Server::memory_bytes).max();
+        let most = cluster.servers.iter().map(Server::memory_bytes).max();
         assert!(most.is_some_and(|most| most < 64 * 96), "{most:?}");
         assert_eq!(cluster.events, []);
     }
@@ -265,4 +266,28 @@ fn who_is_written_down_does_nothing_for_others() {
     cluster.pass(PMI_ASK_NS);
     cluster.settle();
     assert_eq!(cluster.hear(0), PUBLISHED);
+}
+
+/// Nodes are made again one after the other. One that is not yet has nothing to say about what it kept.
+#[test]
+fn who_is_not_made_again_yet_is_waited_for() {
+    let mut cluster = Cluster::new(&[1, 1]);
+    let name = kept_by(&mut cluster, 1);
+    assert_eq!(ask(&mut cluster, 0, &publish(&name, "old")), PUBLISHED);
+    cluster.say(0, look_up(&name).as_bytes());
+    let written = [cluster.write_down(0), cluster.write_down(1)];
+    let mut again = cluster.again_from(&written);
+    let placement = again.servers[0].placement().clone();
+    let node = placement.place(1).expect("the second").node;
+    let mut late = Server::new(JobId(1), &[43; 32], placement, node).expect("a place");
+    late.await_record();
+    again.servers[1] = late;
+    again.settle();
+    assert_eq!(again.hear(0), "");
+    let record = postcard::from_bytes(&written[1]).expect("as written");
+    again.servers[1].restore(record, again.now_ns).expect("fits");
+    again.pass(PMI_ASK_NS);
+    again.settle();
+    assert_eq!(again.hear(0), found("old"));
+    assert_eq!(ask(&mut again, 0, &publish(&name, "new")), "cmd=publish_result rc=-1 msg=name_is_published\n");
 }

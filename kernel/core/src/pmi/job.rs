@@ -323,6 +323,13 @@ impl Job {
         self.with(Server::ranks_run);
     }
 
+    /// What was written down is to come.
+    pub(super) fn await_record(&self) {
+        if let Some(server) = &mut self.state.lock().server {
+            server.await_record();
+        }
+    }
+
     /// Goes on from what was written down.
     ///
     /// # Errors

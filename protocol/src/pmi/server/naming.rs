@@ -18,6 +18,11 @@ impl Server {
         self.names.take(number)
     }
 
+    /// What the node kept is to come, by [`Server::restore`]: until then nothing is done for anybody.
+    pub fn await_record(&mut self) {
+        self.names.hold();
+    }
+
     /// Its ranks run again after [`Server::record`], or go on: all nodes have written down what they know.
     pub fn ranks_run(&mut self, now_ns: u64) {
         self.names.go_on();
