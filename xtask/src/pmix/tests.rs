@@ -14,7 +14,7 @@ pub(super) const PLACE: &str = "pmix-tests";
 struct Programs {
     /// Where their source is.
     source: &'static str,
-    /// Where they go to in [`PLACE`].
+    /// Where they go to in [`PLACE`]; empty for itself.
     place: &'static str,
     /// What make is told so that they are static, or not.
     flags: &'static str,
@@ -26,7 +26,7 @@ const STATIC: &str = "-all-static";
 
 /// All that are built; clients before the servers, as flags hold for a whole directory.
 const PROGRAMS: &[Programs] = &[
-    Programs { source: "test", place: ".", flags: STATIC, names: &["pmix_client"] },
+    Programs { source: "test", place: "", flags: STATIC, names: &["pmix_client"] },
     Programs {
         source: "test/simple",
         place: ".",
