@@ -382,6 +382,12 @@ impl OpenFile {
         }
     }
 
+    /// Tells those who watch it of what has come true and was not announced yet: a time that was reached since the
+    /// clock was last looked at. Whether there was something.
+    pub(crate) fn settle(&self) -> bool {
+        matches!(&self.object, Object::Timer(timer) if timer.settle())
+    }
+
     /// Whether it ever makes anybody wait, so that there is something to watch.
     pub(crate) fn makes_wait(&self) -> bool {
         matches!(self.object, Object::Asks(..)) || self.has_no_offsets()

@@ -159,7 +159,8 @@ impl Set {
             self.refused.store(true, Ordering::Release);
         }
         let told = file.ready() & asked.ready();
-        (!told.is_empty()).then_some((told, asked))
+        // That it came true while it was looked at queues it again. Told now, it would be told twice.
+        (!told.is_empty() && !file.settle()).then_some((told, asked))
     }
 
     /// Queues an interest, if it is not queued.
@@ -171,6 +172,11 @@ impl Set {
 
     fn pop(&self) -> Option<Arc<Interest>> {
         let interest = self.queue.lock().pop_front()?;
+        // What has come true and is yet to be announced is so now, as long as that does not queue this one again: it
+        // is about to be looked at, and what that finds is not to be told another time when it is announced.
+        if let Some(file) = interest.file.upgrade() {
+            file.settle();
+        }
         // From here on a change queues it again.
         interest.queued.store(false, Ordering::Release);
         Some(interest)

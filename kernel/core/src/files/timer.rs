@@ -164,6 +164,21 @@ impl TimerFile {
         }
     }
 
+    /// See [`super::OpenFile::settle`]: the alarm of a timer that is up rings, if it has not yet.
+    pub(crate) fn settle(&self) -> bool {
+        let late = {
+            let mut state = self.state.lock();
+            let is_late = state.next_ns != 0
+                && state.alarm.as_ref().is_some_and(|alarm| !alarm.has_rung())
+                && clock::monotonic_ns() >= state.next_ns;
+            if is_late { state.alarm.take() } else { None }
+        };
+        if late.is_some() {
+            self.watchers.notify();
+        }
+        late.is_some()
+    }
+
     /// See [`super::OpenFile::ready`].
     pub(crate) fn ready(&self) -> Ready {
         let state = self.state.lock();
@@ -285,6 +300,27 @@ mod tests {
             (before, is_told_again(&timer).await)
         });
         assert_eq!(told, Ok((true, false)));
+    }
+
+    #[test]
+    fn a_late_alarm_rings_once_for_those_who_wait_already() {
+        let told = executor::run_to_end(async {
+            let timer = TimerFile::new(false, &quota()).expect("memory");
+            let (before, waker) = WakeCounter::new();
+            timer.watch(&waker).expect("memory");
+            timer.set(TimerSetting { value_ns: 5, interval_ns: 0 }, false);
+            // Setting it woke that one.
+            timer.watch(&waker).expect("memory");
+            let early = timer.settle();
+            timer.set(TimerSetting { value_ns: clock::monotonic_ns(), interval_ns: 0 }, true);
+            timer.watch(&waker).expect("memory");
+            let late = (timer.settle(), timer.settle());
+            let (after, waker) = WakeCounter::new();
+            timer.watch(&waker).expect("memory");
+            executor::sleep(10).await;
+            (early, late, before.count(), after.count(), timer.ready())
+        });
+        assert_eq!(told, Ok((false, (true, false), 3, 0, Ready::INPUT)));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Poller, ask};
-use crate::files::{Event, Object, OpenFile, Ready, flags};
+use crate::abi::time::TimerSetting;
+use crate::executor;
+use crate::files::{Event, Object, OpenFile, Ready, TimerFile, flags};
 use crate::quota::Quota;
 use crate::quota::tests::quota;
 
@@ -50,4 +52,27 @@ fn one_that_was_removed_while_it_was_looked_at_is_not_told_again() {
         true
     });
     assert_eq!((told, collect(&poller)), (1, Vec::new()));
+}
+
+/// It is up, and its alarm has not rung, for nobody has looked at the alarms.
+#[test]
+fn a_timer_is_told_once_however_late_its_alarm_is() {
+    let told = executor::run_to_end(async {
+        let (quota, poller) = (quota(), Poller::new(&quota()).expect("memory"));
+        let timer = TimerFile::new(false, &quota).expect("memory");
+        let file = Arc::new(OpenFile::object(Object::Timer(timer), flags::O_RDWR));
+        assert_eq!(poller.add(4, &file, (READ | ask::EDGE, 4), &quota), Ok(()));
+        let mut told = Vec::from([collect(&poller)]);
+        let Object::Timer(timer) = &file.object else { panic!("it is a timer") };
+        for _ in 0..2 {
+            // The first is found by looking, as setting it queues it; the others have been looked at before.
+            timer.set(TimerSetting { value_ns: 1, interval_ns: 0 }, true);
+            told.push(collect(&poller));
+            executor::sleep(10).await;
+            told.push(collect(&poller));
+        }
+        told
+    });
+    let once = [&[][..], &[4], &[], &[4], &[]].map(Vec::from);
+    assert_eq!(told, Ok(Vec::from(once)));
 }
