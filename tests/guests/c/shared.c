@@ -1,5 +1,7 @@
 /* Ranks of a node that share memory by name. Arguments: how many of them a node has, what to do.
    "turns N": count to N together, each rank of a node its own numbers, and say which node's memory that was.
+   "pages N": the same, each number on the next page of many that are shared, and say if a page or the number is not
+   what it must be after what this rank did last: what was of two moments would show.
    "sleep N": the same with a mutex and a condition that work between processes, waiting asleep.
    "fill SEED": fill a file in /dev/shm with a pattern, say "filled", wait for the end of standard input, leave it there.
    "calls": what the calls say of a file in /dev/shm. */
@@ -76,6 +78,32 @@ static void take_turns(struct shared *shared, int local, int ranks, long end) {
     }
 }
 
+#define PAGES 200
+#define WORDS (4096 / sizeof(long))
+
+static void turn_pages(struct shared *shared, int local, int ranks, long end) {
+    long *pages = (long *)((char *)shared + 4096), mine = -1;
+    for (;;) {
+        long now = atomic_load(&shared->number);
+        if (mine >= 0 && (now <= mine || now > mine + ranks)) {
+            printf("rank %d did %ld, and it is %ld's turn\n", local, mine, now);
+            exit(1);
+        }
+        if (now >= end) return;
+        if (now % ranks != local) {
+            sched_yield();
+            continue;
+        }
+        long *page = pages + now % PAGES * WORDS;
+        if (now >= PAGES && *page != now - PAGES) {
+            printf("rank %d finds %ld where %ld was last\n", local, *page, now - PAGES);
+            exit(1);
+        }
+        *page = mine = now;
+        atomic_store(&shared->number, now + 1);
+    }
+}
+
 static void sleep_in_turns(struct shared *shared, int local, int ranks, long end) {
     pthread_mutex_lock(&shared->mutex);
     while (shared->counted < end) {
@@ -146,6 +174,7 @@ int main(int argc, char **argv) {
     }
     struct shared *shared = attach(local);
     if (!strcmp(argv[2], "turns")) take_turns(shared, local, ranks, number);
+    if (!strcmp(argv[2], "pages")) turn_pages(shared, local, ranks, number);
     if (!strcmp(argv[2], "sleep")) sleep_in_turns(shared, local, ranks, number);
     char name[64] = "";
     gethostname(name, sizeof name);

@@ -196,6 +196,19 @@ fn mpi_programs_do_not_notice() {
     });
 }
 
+/// What ranks of a node share is of the moment that they are of, while both go on writing to it at once.
+#[test]
+fn shared_memory_is_of_one_moment() {
+    let cluster = Cluster::up_with(&["--nodes", "2", "--cores", "2"]);
+    let shared = program("shared", Toolchain::Glibc);
+    let run = ["-n", "2", "--ranks-per-node", "2", &shared.to_string_lossy(), "2", "pages", "3000000"];
+    until_restarted(&cluster, ["0", "1"], &run, |_, all| {
+        for rank in 0..2 {
+            assert!(all.contains(&format!("rank {rank} on node0: 3000000 in the memory of node0\n")), "{all}");
+        }
+    });
+}
+
 /// Starts a program that goes on for ever, makes a checkpoint of it, and ends it when it has gone further. Gives the
 /// checkpoint's name.
 fn checkpointed(cluster: &Cluster, nodes: &str) -> String {

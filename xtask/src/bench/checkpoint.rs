@@ -77,15 +77,16 @@ fn pauses(built: &Built) -> Result<Vec<Figure>> {
     let path = program.to_str().context("path is not UTF-8")?;
     let cluster = Cluster::up(built, &["--nodes", "1", "--icount", "--memory", "256M"])?;
     let copied = cluster.output(&["run", path, &PAGES.to_string(), "copy"])?;
-    let small = checkpoint(&cluster, path, 1, &[])?;
-    let large = checkpoint(&cluster, path, PAGES, &[])?;
+    let small = checkpoint(&cluster, &[path, "1"], &[])?;
+    let large = checkpoint(&cluster, &[path, &PAGES.to_string()], &[])?;
     let copy = ["--phase1", "copy"];
-    checkpoint(&cluster, path, PAGES, &copy)?;
-    checkpoint(&cluster, path, PAGES, &[&copy[..], &["--dma-pending", "0"]].concat())?;
+    checkpoint(&cluster, &[path, &PAGES.to_string()], &copy)?;
+    checkpoint(&cluster, &[path, &PAGES.to_string()], &[&copy[..], &["--dma-pending", "0"]].concat())?;
+    checkpoint(&cluster, &[path, &PAGES.to_string(), "shared"], &[])?;
     let console = cluster.output(&["console", "0"])?;
     let worked: Vec<u64> = console.lines().filter_map(worked).collect();
-    let [of_small, of_large, of_copy, of_processor] = worked[..] else {
-        bail!("the node does not say of three checkpoints what they took: {console}")
+    let [of_small, of_large, of_copy, of_processor, of_shared] = worked[..] else {
+        bail!("the node does not say of five checkpoints what they took: {console}")
     };
     Ok(vec![
         Figure {
@@ -102,6 +103,12 @@ fn pauses(built: &Built) -> Result<Vec<Figure>> {
             name: "pages that are in it".into(),
             measured: large.to_string(),
             beside: format!("written {PAGES}, with one page {small}"),
+            wanted: "–",
+        },
+        Figure {
+            name: "rank with 64 MiB written that others may show stands for a checkpoint, instructions".into(),
+            measured: of_shared.to_string(),
+            beside: format!("of its own {of_large}"),
             wanted: "–",
         },
     ])
@@ -175,9 +182,9 @@ fn wait_for(cluster: &Cluster, job: &str, words: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes a checkpoint of the program that has written so many pages, and ends it. Gives how many pages are in it.
-fn checkpoint(cluster: &Cluster, path: &str, pages: u64, options: &[&str]) -> Result<u64> {
-    let job = cluster.output(&["run", "--detach", "--keep-output", path, &pages.to_string()])?;
+/// Makes a checkpoint of a program that says when it is ready, and ends it. Gives how many pages are in it.
+fn checkpoint(cluster: &Cluster, program: &[&str], options: &[&str]) -> Result<u64> {
+    let job = cluster.output(&[&["run", "--detach", "--keep-output"], program].concat())?;
     let job = job.trim();
     wait_for(cluster, job, "ready")?;
     let made = cluster.json(&[&["checkpoint", job], options].concat())?;

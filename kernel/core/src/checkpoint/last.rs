@@ -11,31 +11,46 @@ use crate::memory::{Snapshot, Window};
 use crate::quota::{Charge, Quota};
 use crate::region::{Names, Region};
 
-/// What was kept of all ranks.
+/// What was kept of a job.
 pub(super) struct Last {
     /// Whose checkpoint it was.
     pub(super) by: u64,
     /// Where it went, if it went to the region.
     pub(super) slot: Option<SlotKey>,
-    pub(super) ranks: Vec<LastPages>,
+    pub(super) pages: Vec<LastPages>,
 }
 
-/// The pages of a rank.
+/// Whose pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PagesOf {
+    Rank(Rank),
+    /// Memory that ranks share, by its number.
+    Memory(u64),
+}
+
+/// What was kept of pages.
 pub(super) struct LastPages {
-    pub(super) rank: Rank,
+    of: PagesOf,
     /// The number of the snapshot.
-    pub(super) number: u64,
+    number: u64,
     /// Windows in order, with the object of each that has bytes.
     windows: Vec<(Window, Option<Section>)>,
-    _charge: Charge,
+    _charge: Option<Charge>,
 }
 
 impl LastPages {
-    /// Windows, and the objects of those that have bytes, in the same order. What they take is charged already.
-    pub(super) fn new(rank: Rank, number: u64, windows: Vec<Window>, sections: &[Section], charge: Charge) -> Self {
-        let mut sections = sections.iter().copied();
+    /// What a snapshot of them had: windows, and the objects of those that have bytes, in the same order. What they
+    /// take is charged already, together with others if there is no charge.
+    pub(super) fn new(
+        of: PagesOf,
+        snapshot: &Snapshot,
+        windows: Vec<Window>,
+        sections: &mut impl Iterator<Item = Section>,
+        charge: Option<Charge>,
+    ) -> Self {
+        let number = snapshot.number();
         let with_object = |window: Window| (window, if window.filled == 0 { None } else { sections.next() });
-        Self { rank, number, windows: windows.into_iter().map(with_object).collect(), _charge: charge }
+        Self { of, number, windows: windows.into_iter().map(with_object).collect(), _charge: charge }
     }
 }
 
@@ -58,9 +73,9 @@ impl Known {
         Ok(Self { last, names })
     }
 
-    /// What is known of a rank's pages for its next snapshot.
-    pub(super) fn of<'a>(&'a self, rank: Rank, snapshot: &Snapshot) -> Option<KnownPages<'a>> {
-        let pages = self.last.ranks.iter().find(|pages| pages.rank == rank)?;
+    /// What is known of pages for their next snapshot.
+    pub(super) fn of<'a>(&'a self, of: PagesOf, snapshot: &Snapshot) -> Option<KnownPages<'a>> {
+        let pages = self.last.pages.iter().find(|pages| pages.of == of)?;
         snapshot.follows(pages.number).then_some(KnownPages { pages, names: self.names.as_ref() })
     }
 }

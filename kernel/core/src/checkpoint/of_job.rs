@@ -36,7 +36,7 @@ struct State {
     progress: Saving,
     /// Ranks that have said what they are.
     parts: Vec<RankPart>,
-    /// Their pages, to be given up with the rest.
+    /// Their pages and those that they share, to be given up with the rest.
     snapshots: Vec<Arc<Snapshot>>,
     /// What was kept last.
     last: Option<Last>,
@@ -83,11 +83,12 @@ impl OfJob {
         (state.by, state.keeping)
     }
 
-    /// A task keeps that from now on, with so many pages that ranks share, after so many barriers.
-    pub(super) fn runs(&self, barriers: u64, more_pages: u64) {
+    /// A task keeps that from now on, with what ranks share, after so many barriers.
+    pub(super) fn runs(&self, barriers: u64, shared: Vec<Arc<Snapshot>>) {
         let mut state = self.state.lock();
         state.progress.barriers = barriers;
-        state.progress.pages.1 += more_pages;
+        state.progress.pages.1 += shared.iter().map(|snapshot| snapshot.pages()).sum::<u64>();
+        state.snapshots.extend(shared);
         state.runs = true;
     }
 

@@ -12,7 +12,7 @@ use coppice_protocol::region::TablePart;
 use coppice_protocol::ship::Call;
 
 use super::image::{MemoryImage, NodeImage, RankImage, VERSION};
-use super::last::{Known, KnownPages, Last, LastPages};
+use super::last::{Known, KnownPages, Last, LastPages, PagesOf};
 use super::objects::{Finished, NotPut, Writer, Written};
 use super::of_job::{Kept, OfJob};
 use crate::errno::Errno;
@@ -117,7 +117,7 @@ pub(crate) struct NodePart {
     checkpoints: Counts,
     orphans: Vec<OrphanRecord>,
     files: Vec<SharedFileRecord>,
-    memories: Vec<(MemoryImage, Snapshot)>,
+    memories: Vec<(MemoryImage, Arc<Snapshot>)>,
 }
 
 impl NodePart {
@@ -127,7 +127,7 @@ impl NodePart {
         parts: &mut [RankPart],
         orphans: Vec<OrphanRecord>,
     ) -> Result<Self, String> {
-        let no_memory = |_| String::from("there is no memory for a copy of what ranks share");
+        let no_memory = |_| String::from("there is no memory to keep what ranks share");
         let open: Vec<_> = parts.iter_mut().flat_map(|part| core::mem::take(&mut part.files)).collect();
         let (mut files, mut memories, mut staged) = (Vec::new(), Vec::new(), Vec::new());
         for (record, memory) in shared.record(&open) {
@@ -155,8 +155,9 @@ impl NodePart {
         Ok(Self { checkpoints, orphans, files, memories: taken.collect::<Result<_, String>>()? })
     }
 
-    fn pages(&self) -> u64 {
-        self.memories.iter().map(|(_, snapshot)| snapshot.pages()).sum()
+    /// What ranks share as it was.
+    fn snapshots(&self) -> Vec<Arc<Snapshot>> {
+        self.memories.iter().map(|(_, snapshot)| Arc::clone(snapshot)).collect()
     }
 }
 
@@ -173,7 +174,7 @@ pub(crate) fn begin(
     let mut parts = saving.take();
     let node = NodePart::of(shared, &mut parts, orphans)?;
     let Some(barriers) = parts.first().map(|part| part.pmi.1) else { return Err("no rank is left".into()) };
-    saving.runs(barriers, node.pages());
+    saving.runs(barriers, node.snapshots());
     // Nothing else of the job, which is to be gone when its last rank is.
     let kept_in = Arc::clone(saving);
     let started = executor::spawn_program(async move {
@@ -209,18 +210,20 @@ async fn save(
         Some(region) => region.fill((job, by), keeping.copy, &quota).await.map_err(|error| said(error.into()))?,
         None => None,
     };
-    let (mut written, mut ranks) = (Vec::new(), Vec::new());
+    let (mut written, mut kept_pages) = (Vec::new(), Vec::new());
     for part in parts {
         let rank = part.rank;
-        let known = known.as_ref().and_then(|known| known.of(rank, &part.snapshot));
+        let known = known.as_ref().and_then(|known| known.of(PagesOf::Rank(rank), &part.snapshot));
         let of_rank = save_rank(saving, part, region.as_mut(), known).await;
         let (of_rank, pages) = of_rank.map_err(|error| format!("rank {rank}: {error}"))?;
         written.push((PartOf::Rank(rank), of_rank));
-        ranks.push(pages);
+        kept_pages.push(pages);
     }
-    drop(known);
-    let of_node = save_node(saving, (&client, &quota), node, pmi, region.as_mut()).await.map_err(said)?;
+    let of_node = save_node(saving, (&client, &quota), node, pmi, region.as_mut(), known.as_ref()).await;
+    let (of_node, pages) = of_node.map_err(said)?;
     written.push((PartOf::Node(here.0), of_node));
+    kept_pages.extend(pages);
+    drop(known);
     let kept = match region {
         Some(region) => {
             let listed = written.into_iter().filter_map(|(of, written)| match written {
@@ -241,7 +244,7 @@ async fn save(
         }
     };
     let slot = if let Kept::Local(slot) = kept { Some(slot) } else { None };
-    saving.remember(Last { by, slot, ranks });
+    saving.remember(Last { by, slot, pages: kept_pages });
     Ok(kept)
 }
 
@@ -289,7 +292,8 @@ async fn save_rank(
     let windows = image.windows;
     drop(charge);
     let Finished { written, pages, charge, .. } = finish(saving, writer, &record).await?;
-    Ok((written, LastPages::new(rank, snapshot.number(), windows, &pages, charge)))
+    let last = LastPages::new(PagesOf::Rank(rank), &snapshot, windows, &mut pages.into_iter(), Some(charge));
+    Ok((written, last))
 }
 
 async fn save_node(
@@ -298,17 +302,25 @@ async fn save_node(
     node: NodePart,
     pmi: Vec<u8>,
     region: Option<&mut Filling>,
-) -> Result<Written, NotSaved> {
+    known: Option<&Known>,
+) -> Result<(Written, Vec<LastPages>), NotSaved> {
     let NodePart { checkpoints, orphans, files, memories } = node;
     let mut writer = Writer::new(client, quota, region)?;
-    let mut images = Vec::new();
+    let (mut images, mut snapshots) = (Vec::new(), Vec::new());
     for (image, snapshot) in memories {
-        let windows = save_pages(saving, &snapshot, &mut writer, None).await?;
+        let known = known.and_then(|known| known.of(PagesOf::Memory(image.id), &snapshot));
+        let windows = save_memory(saving, &snapshot, &mut writer, known).await?;
         images.push(MemoryImage { windows, ..image });
+        snapshots.push(snapshot);
     }
     let image = NodeImage { version: VERSION, checkpoints, orphans, pmi, files, memories: images };
     let record = postcard::to_allocvec(&image).map_err(|_| Errno::ENOMEM)?;
-    Ok(finish(saving, writer, &record).await?.written)
+    let Finished { written, pages, charge, .. } = finish(saving, writer, &record).await?;
+    let (mut sections, mut charge) = (pages.into_iter(), Some(charge));
+    let last = image.memories.into_iter().zip(snapshots).map(|(MemoryImage { id, windows, .. }, snapshot)| {
+        LastPages::new(PagesOf::Memory(id), &snapshot, windows, &mut sections, charge.take())
+    });
+    Ok((written, last.collect()))
 }
 
 async fn finish(saving: &OfJob, writer: Writer<'_>, record: &[u8]) -> Result<Finished, NotSaved> {
@@ -326,27 +338,58 @@ async fn save_pages(
 ) -> Result<Vec<Window>, NotSaved> {
     let mut windows = Vec::new();
     loop {
-        let mut frames = Vec::new();
+        let (mut frames, before) = (Vec::new(), writer.bytes);
         let taken = snapshot.take_frames(&mut frames, |number| known.and_then(|known| known.window(number)))?;
-        let before = writer.bytes;
-        let window = match taken {
-            Some(Taken::Changed(window)) => {
-                if window.filled != 0 {
-                    writer.put_pages(frames).await?;
-                }
-                window
-            }
-            Some(Taken::Unchanged(window)) => {
-                if let Some(section) = known.and_then(|known| known.section(window.number)) {
-                    writer.put_known(section)?;
-                }
-                window
-            }
-            None => return Ok(windows),
-        };
+        if !frames.is_empty() {
+            writer.put_pages(frames).await?;
+        }
+        let Some(window) = window_of(taken, writer, known)? else { return Ok(windows) };
         windows.push(window);
-        let pages = u64::from((window.filled | window.zeros).count_ones());
-        saving.kept(pages, writer.bytes - before);
-        executor::yield_now().await;
+        kept(saving, window, writer.bytes - before).await;
     }
+}
+
+/// As [`save_pages`], of memory that ranks share. Its frames are written where they are as soon as nobody has them to
+/// keep, so that is bytes.
+async fn save_memory(
+    saving: &OfJob,
+    snapshot: &Snapshot,
+    writer: &mut Writer<'_>,
+    known: Option<KnownPages<'_>>,
+) -> Result<Vec<Window>, NotSaved> {
+    let mut windows = Vec::new();
+    loop {
+        let (mut bytes, before) = (Vec::new(), writer.bytes);
+        let taken = snapshot.take(&mut bytes, |number| known.and_then(|known| known.window(number)))?;
+        if !bytes.is_empty() {
+            writer.put(bytes).await?;
+        }
+        let Some(window) = window_of(taken, writer, known)? else { return Ok(windows) };
+        windows.push(window);
+        kept(saving, window, writer.bytes - before).await;
+    }
+}
+
+/// The window that was taken. The object of one that is unchanged is named.
+fn window_of(
+    taken: Option<Taken>,
+    writer: &mut Writer<'_>,
+    known: Option<KnownPages<'_>>,
+) -> Result<Option<Window>, NotSaved> {
+    Ok(match taken {
+        Some(Taken::Unchanged(window)) => {
+            if let Some(section) = known.and_then(|known| known.section(window.number)) {
+                writer.put_known(section)?;
+            }
+            Some(window)
+        }
+        Some(Taken::Changed(window)) => Some(window),
+        None => None,
+    })
+}
+
+/// A window is kept, for so many bytes; lets others run.
+async fn kept(saving: &OfJob, window: Window, bytes: u64) {
+    saving.kept(u64::from((window.filled | window.zeros).count_ones()), bytes);
+    executor::yield_now().await;
 }

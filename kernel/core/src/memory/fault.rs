@@ -137,7 +137,7 @@ impl AddressSpace {
         private: bool,
     ) -> Result<(), NoPage> {
         let frame = loop {
-            match memory.page(offset) {
+            match if private { memory.page_to_read(offset) } else { memory.page(offset) } {
                 Err(NoPage::Memory(_)) if self.give_up() => {}
                 other => break other?,
             }

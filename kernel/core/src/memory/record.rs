@@ -77,6 +77,8 @@ pub struct Pages {
     pub(super) snapshot: Option<Arc<Snapshot>>,
     /// How often that was to be taken down, on this node.
     pub(super) snapshots: u64,
+    /// Pages of those memories that are not in the table any more.
+    pub(super) forgotten: u64,
 }
 
 /// Where memory is shown that others may show too.
@@ -130,7 +132,21 @@ impl AddressSpace {
             limits: self.limits,
         };
         let Self { frames, table, image, aside, retention, file_changes, snapshot, snapshots, .. } = self;
-        (record, Pages { frames, table, image, aside, retention, file_changes, memories, shown, snapshot, snapshots })
+        let forgotten = 0;
+        let pages = Pages {
+            frames,
+            table,
+            image,
+            aside,
+            retention,
+            file_changes,
+            memories,
+            shown,
+            snapshot,
+            snapshots,
+            forgotten,
+        };
+        (record, pages)
     }
 }
 
@@ -156,7 +172,8 @@ impl SpaceRecord {
         file: impl Fn(u32) -> Option<Arc<dyn FileSource>>,
         quota: &Arc<Quota>,
     ) -> Result<AddressSpace, Errno> {
-        let Pages { frames, table, image, aside, retention, file_changes, memories, snapshot, snapshots, .. } = pages;
+        let Pages { frames, table, image, aside, retention, file_changes, memories, .. } = pages;
+        let Pages { snapshot, snapshots, forgotten, .. } = pages;
         let mut areas = Areas::default();
         areas.limit(self.areas_max as usize, quota);
         for AreaRecord { start, end, access, may_write, content } in self.areas {
@@ -185,7 +202,7 @@ impl SpaceRecord {
             aside,
             break_start: self.break_start,
             break_end: self.break_end,
-            stats: self.stats,
+            stats: MemoryStats { pages: self.stats.pages.saturating_sub(forgotten), ..self.stats },
             start: self.start,
             limits: self.limits,
             file_changes,

@@ -5,9 +5,13 @@
 //! by their place in the memory: so keeping one costs eight bytes, and holes cost nothing. Whoever has it mapped holds
 //! the frames, too; they are zeroed and free when nobody has them any more.
 //!
+//! While a snapshot of it is kept, what is about to be written is copied into that first. So that this is known, a
+//! snapshot is taken while nobody has its pages mapped: who touches one then comes here for it. (Pages that are shown
+//! privately are not written, and may stay.)
+//!
 //! Lock order: an address space may be locked while this is used, never the other way round.
 
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use coppice_hal::addr::{PAGE_BYTES, PageRange, USER_END, UserPage};
@@ -18,6 +22,7 @@ use super::area::Content;
 use super::change::Change;
 use super::limits::PAGE;
 use super::retention::Retention;
+use super::snapshot::Snapshot;
 use super::space::{AddressSpace, OutOfMemory};
 use crate::quota::shared_bytes;
 use crate::sync::{LockLevel, Mutex};
@@ -89,6 +94,10 @@ struct Store {
     table: Option<PageTable>,
     /// Bytes.
     length: u64,
+    /// It as it was, as long as that is kept.
+    snapshot: Weak<Snapshot>,
+    /// How often that was to be taken down, on this node.
+    snapshots: u64,
 }
 
 /// How many pages a memory has, those included that were cut off and are still being taken apart.
@@ -131,7 +140,8 @@ impl SharedMemory {
         length: u64,
         budget: Option<Arc<Budget>>,
     ) -> Self {
-        let store = Store { table: None, length: length.min(SHARED_BYTES_MAX) };
+        let length = length.min(SHARED_BYTES_MAX);
+        let store = Store { table: None, length, snapshot: Weak::new(), snapshots: 0 };
         let pages = Arc::new(PageCount { budget, pages: AtomicU64::new(0) });
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         Self { id, frames, retention, pages, store: Mutex::new(LockLevel::Shared, store) }
@@ -182,7 +192,7 @@ impl SharedMemory {
         self.pages() + self.store.lock().table.as_ref().map_or(0, PageTable::frames)
     }
 
-    /// The frame at an offset, bytes; made if there is none.
+    /// The frame at an offset, bytes, to be written; made if there is none.
     ///
     /// # Errors
     /// [`NoPage`].
@@ -194,31 +204,69 @@ impl SharedMemory {
         self.frame(&mut store, offset)
     }
 
+    /// The same, never to be written.
+    ///
+    /// # Errors
+    /// [`NoPage`].
+    pub(super) fn page_to_read(&self, offset: u64) -> Result<Frame, NoPage> {
+        let mut store = self.store.lock();
+        match store.frame(offset) {
+            Some(frame) if offset < store.length => Ok(frame),
+            _ if offset >= store.length => Err(NoPage::Beyond),
+            _ => self.frame(&mut store, offset),
+        }
+    }
+
     /// The frame at an offset, bytes, if there is one.
     pub(super) fn frame_at(&self, offset: u64) -> Option<Frame> {
         self.store.lock().frame(offset)
     }
 
-    /// All its frames copied, by their places, and how many.
-    pub(super) fn copied(&self) -> Result<(PageTable, u64), OutOfMemory> {
-        let mut copy = self.alloc(|| PageTable::new(self.frames))?;
-        let store = self.store.lock();
-        let Some(table) = &store.table else { return Ok((copy, 0)) };
-        let (mut rest, mut pages) = (PageRange::ALL, 0);
-        while let Some(page) = table.first_in(rest) {
-            rest = rest.after(page);
-            let Some(frame) = table.frame(page) else { continue };
-            let mut new = self.alloc(|| self.frames.alloc(FrameKind::User))?;
-            new.copy_from(&frame);
-            while let Err(NoTable(refused)) = copy.map(page, new, Access::empty(), Marks::empty()) {
-                if !self.retention.give_back() {
-                    return Err(OutOfMemory);
-                }
-                new = refused;
+    /// It as it is now. Nobody may have a page of it mapped to be written ([`super::record::Pages::snapshot`]).
+    ///
+    /// # Errors
+    /// There is no memory for its page tables.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>, OutOfMemory> {
+        let store = &mut *self.store.lock();
+        let (copy, pages) = loop {
+            // Even if it fails: some pages are unchanged since then that nobody has.
+            store.snapshots += 1;
+            let taken = PageTable::new(self.frames).and_then(|mut copy| {
+                let table = store.table.as_mut();
+                let pages = table.map_or(Some(0), |table| table.snapshot(PageRange::ALL, &mut copy, Marks::empty()));
+                pages.map(|pages| (copy, pages))
+            });
+            match taken {
+                Some(taken) => break taken,
+                None if self.retention.give_back() => {}
+                None => return Err(OutOfMemory),
             }
-            pages += 1;
+        };
+        let snapshot = Arc::new(Snapshot::of(store.snapshots, copy, pages));
+        store.snapshot = Arc::downgrade(&snapshot);
+        Ok(snapshot)
+    }
+
+    /// Gives up what it was, for its memory. Returns whether there was anything.
+    pub(super) fn give_up_snapshot(&self) -> bool {
+        let snapshot = core::mem::take(&mut self.store.lock().snapshot);
+        snapshot.upgrade().is_some_and(|snapshot| snapshot.give_up())
+    }
+
+    /// A page is about to be written that is in this frame: the snapshot goes on to show what it was, and the next one
+    /// that it is another.
+    fn changes(&self, store: &mut Store, offset: u64, frame: &Frame) {
+        let (Some(page), Some(table)) = (UserPage::containing(offset), &mut store.table) else { return };
+        if table.entry(page).is_some_and(|entry| entry.unchanged) {
+            table.protect(page, Access::empty(), Marks::empty());
         }
-        Ok((copy, pages))
+        if let Some(snapshot) = store.snapshot.upgrade().filter(|snapshot| snapshot.shows(page, frame)) {
+            // As with a process's own pages, what goes on comes first.
+            match self.alloc(|| self.frames.alloc(FrameKind::User)) {
+                Ok(copy) => snapshot.copy_page(page, frame, copy),
+                Err(OutOfMemory) => drop(snapshot.give_up()),
+            }
+        }
     }
 
     /// Whether nothing was ever written at an offset, bytes, or it is behind the end.
@@ -228,6 +276,7 @@ impl SharedMemory {
 
     fn frame(&self, store: &mut Store, offset: u64) -> Result<Frame, NoPage> {
         if let Some(frame) = store.frame(offset) {
+            self.changes(store, offset, &frame);
             return Ok(frame);
         }
         let page = UserPage::containing(offset).ok_or(NoPage::Beyond)?;
@@ -344,6 +393,7 @@ impl SharedMemory {
         if tail > 0
             && let Some(frame) = store.frame(length)
         {
+            self.changes(&mut store, length, &frame);
             frame.write(tail, &[0; PAGE_BYTES][tail..]);
         }
         drop(store);

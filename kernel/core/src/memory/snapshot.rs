@@ -3,7 +3,8 @@
 //! the page table for each page, and later a copy of each page that is written before it was taken out.
 //!
 //! Only what is the process's own is in it: not what its program's file says, which is there again from that, nor
-//! memory that others may show, of which there is one copy for all ([`SharedMemory::snapshot`]).
+//! memory that others may show, of which there is one for all ([`SharedMemory::snapshot`]). The frames of that stay
+//! where they are and are written there, so it is the snapshot that gets a copy before.
 //!
 //! Pages are taken out in *windows*: those of a run of [`WINDOW_PAGES`] at a multiple of that, whatever lies beside
 //! them. What a program does not change is in equal windows each time.
@@ -84,12 +85,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    fn of(number: u64, table: PageTable, pages: u64) -> Self {
+    /// One with that number, of the pages in a table.
+    pub(super) fn of(number: u64, table: PageTable, pages: u64) -> Self {
         Self { table: Mutex::new(LockLevel::Reaper, Some(table)), pages, number }
     }
 
-    /// Which one of the process it is on this node, from 1 on. What is unchanged in it is so since the one with the
-    /// number before. 0: nothing is ever known to be unchanged in it.
+    /// Which one of the process or the memory it is on this node, from 1 on. What is unchanged in it is so since the
+    /// one with the number before.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
@@ -123,8 +125,8 @@ impl Snapshot {
         })
     }
 
-    /// As [`Self::take`], with the frames of its pages instead of their bytes. As long as they are held the process
-    /// writes to copies of them, and giving the snapshot up frees the others only.
+    /// As [`Self::take`], with the frames of its pages instead of their bytes, of what is a process's own. As long as
+    /// they are held the process writes to copies of them, and giving the snapshot up frees the others only.
     ///
     /// # Errors
     /// [`GivenUp`].
@@ -143,7 +145,10 @@ impl Snapshot {
         known: impl FnOnce(u64) -> Option<Window>,
         mut each: impl FnMut(Frame),
     ) -> Result<Option<Taken>, GivenUp> {
-        let Some(Next { number, frames, unchanged }) = self.next()? else { return Ok(None) };
+        // Until all is read: what lies in memory that others show is written when it is not here any more.
+        let mut table = self.table.lock();
+        let next = Next::of(table.as_mut().ok_or(GivenUp)?);
+        let Some(Next { number, frames, unchanged }) = next else { return Ok(None) };
         let there = frames.iter().enumerate().filter(|(_, frame)| frame.is_some());
         let there = there.fold(0, |bits, (index, _)| bits | 1 << index);
         // A page that came is not unchanged; if one went they are fewer.
@@ -166,19 +171,18 @@ impl Snapshot {
         Ok(Some(Taken::Changed(window)))
     }
 
-    /// Takes the frames of the first window out.
-    fn next(&self) -> Result<Option<Next>, GivenUp> {
+    /// Whether it shows that frame at a page.
+    pub(super) fn shows(&self, page: UserPage, frame: &Frame) -> bool {
+        self.table.lock().as_ref().is_some_and(|table| is_at(table, page, frame))
+    }
+
+    /// Has it show a copy of that frame, if it shows it at a page still. The page has its tables then.
+    pub(super) fn copy_page(&self, page: UserPage, frame: &Frame, copy: Frame) {
         let mut table = self.table.lock();
-        let table = table.as_mut().ok_or(GivenUp)?;
-        let Some(first) = table.first_in(PageRange::ALL) else { return Ok(None) };
-        let window = Window { number: first.number() / WINDOW_PAGES, ..Window::default() };
-        let mut next = Next { number: window.number, frames: [const { None }; _], unchanged: 0 };
-        for ((index, page), place) in window.pages(u32::MAX).enumerate().zip(&mut next.frames) {
-            let Some((frame, entry)) = table.take(page) else { continue };
-            next.unchanged |= u32::from(entry.unchanged) << index;
-            *place = Some(frame);
+        if let Some(table) = table.as_mut().filter(|table| is_at(table, page, frame)) {
+            copy.copy_from(frame);
+            drop(table.replace(page, copy));
         }
-        Ok(Some(next))
     }
 
     /// Gives it up, for its memory. Returns whether there was anything.
@@ -198,6 +202,25 @@ struct Next {
     frames: [Option<Frame>; WINDOW_PAGES as usize],
     /// A bit for each page that is unchanged.
     unchanged: u32,
+}
+
+impl Next {
+    /// Takes the frames of the first window out.
+    fn of(table: &mut PageTable) -> Option<Self> {
+        let first = table.first_in(PageRange::ALL)?;
+        let window = Window { number: first.number() / WINDOW_PAGES, ..Window::default() };
+        let mut next = Self { number: window.number, frames: [const { None }; _], unchanged: 0 };
+        for ((index, page), place) in window.pages(u32::MAX).enumerate().zip(&mut next.frames) {
+            let Some((frame, entry)) = table.take(page) else { continue };
+            next.unchanged |= u32::from(entry.unchanged) << index;
+            *place = Some(frame);
+        }
+        Some(next)
+    }
+}
+
+fn is_at(table: &PageTable, page: UserPage, frame: &Frame) -> bool {
+    table.frame(page).is_some_and(|there| there.address() == frame.address())
 }
 
 /// Whether a frame is all zeros. Nobody writes to it: most that are not show that in their first bytes.
@@ -223,6 +246,15 @@ impl Pages {
     /// # Errors
     /// There is no memory for its page tables.
     pub fn snapshot(&mut self) -> Result<Arc<Snapshot>, OutOfMemory> {
+        loop {
+            match self.try_snapshot() {
+                Err(OutOfMemory) if self.retention.give_back() => {}
+                taken => return taken,
+            }
+        }
+    }
+
+    fn try_snapshot(&mut self) -> Result<Arc<Snapshot>, OutOfMemory> {
         // Even if it fails: some pages are unchanged since then that nobody has.
         self.snapshots += 1;
         let mut copy = PageTable::new(self.frames).ok_or(OutOfMemory)?;
@@ -232,8 +264,11 @@ impl Pages {
             if let Some(range) = PageRange::covering(reached, start) {
                 pages += self.table.snapshot(range, &mut copy, Marks::PRISTINE).ok_or(OutOfMemory)?;
             }
-            if let Some(area) = area.filter(|area| area.private) {
-                pages += own_pages(&mut self.table, area, &self.memories, &mut copy)?;
+            match area {
+                Some(area) if area.private => pages += own_pages(&mut self.table, area, &self.memories, &mut copy)?,
+                // Whoever touches them from now on has their memory asked for them.
+                Some(area) => self.forgotten += forget(&mut self.table, area),
+                None => {}
             }
             reached = end;
         }
@@ -241,6 +276,11 @@ impl Pages {
         self.snapshot = Some(Arc::clone(&snapshot));
         Ok(snapshot)
     }
+}
+
+/// Takes the pages out of the table where a process shows memory that others may show, too.
+fn forget(table: &mut PageTable, area: &Shown) -> u64 {
+    PageRange::covering(area.start, area.end).map_or(0, |range| table.walk(range, |_, _| Verdict::Drop).dropped)
 }
 
 /// Takes the pages that a process has written where it shows memory privately. The others are the memory's.
@@ -272,8 +312,8 @@ impl AddressSpace {
     /// Its pages, when nothing else of it is known yet, with memories that it will show.
     pub fn into_pages(self, memories: Vec<Arc<SharedMemory>>) -> Pages {
         let Self { frames, table, image, aside, retention, file_changes, .. } = self;
-        let (shown, snapshot, snapshots) = (Vec::new(), None, 0);
-        Pages { frames, table, image, aside, retention, file_changes, memories, shown, snapshot, snapshots }
+        let (shown, snapshot, snapshots, forgotten) = (Vec::new(), None, 0, 0);
+        Pages { frames, table, image, aside, retention, file_changes, memories, shown, snapshot, snapshots, forgotten }
     }
 
     /// Takes pages of the program out of the table that are not where areas show them: it was made before those were
@@ -326,14 +366,5 @@ impl SharedMemory {
     /// If those are more bytes than a page has.
     pub fn put_page(&self, offset: u64, bytes: &[u8]) -> Result<(), NoPage> {
         self.page(offset).map(|frame| frame.write(0, bytes))
-    }
-
-    /// A copy of its pages as they are now. Nobody may write them meanwhile.
-    ///
-    /// # Errors
-    /// There is no memory for it.
-    pub fn snapshot(&self) -> Result<Snapshot, OutOfMemory> {
-        let (copy, pages) = self.copied()?;
-        Ok(Snapshot::of(0, copy, pages))
     }
 }

@@ -10,6 +10,7 @@ use coppice_hal::paging::{Access, Marks, NoTable, PageTable};
 use coppice_protocol::program::Segment;
 use serde::{Deserialize, Serialize};
 
+use super::area::Content;
 use super::areas::Areas;
 use super::aside::Aside;
 use super::change::Changes;
@@ -245,7 +246,7 @@ impl AddressSpace {
 
     /// Frees memory that can be fetched again, the least valuable first: what other programs left here, the one that
     /// ran longest ago before the others; then this one's pristine copies that are not mapped; then its pages as they
-    /// were. Returns whether there was any.
+    /// were, and those of memory that it shows with others. Returns whether there was any.
     pub(super) fn give_up(&mut self) -> bool {
         if self.retention.give_back() {
             return true;
@@ -255,6 +256,10 @@ impl AddressSpace {
         if copies > 0 {
             return self.retention.reaper().step();
         }
-        self.snapshot.take().is_some_and(|snapshot| snapshot.give_up())
+        let own = self.snapshot.take().is_some_and(|snapshot| snapshot.give_up());
+        own || self.areas.overlapping(0, u64::MAX).any(|(_, area)| match &area.content {
+            Content::Shared { memory, .. } => memory.give_up_snapshot(),
+            _ => false,
+        })
     }
 }

@@ -149,6 +149,11 @@ impl Raw {
         if unchanged { UNCHANGED } else { 0 }
     }
 
+    /// The same of another frame.
+    pub(super) fn in_frame(self, address: u64) -> Self {
+        Self(self.0 & !ADDRESS | address)
+    }
+
     /// The same at another address, where it is new.
     pub(super) fn moved(self) -> Self {
         Self(self.0 & !UNCHANGED)

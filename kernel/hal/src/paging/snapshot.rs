@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::entry::Raw;
 use super::{ENTRIES, Marks, PageTable, index_at};
 use crate::addr::{PageRange, UserPage};
-use crate::frames::FramePool;
+use crate::frames::{Frame, FramePool};
 
 impl PageTable {
     /// Maps the pages of the range in another table too, which has none of them and where no processor may use them,
@@ -57,6 +57,31 @@ impl PageTable {
     pub fn snapshot_page(&mut self, page: UserPage, with: &mut Self, is_own: bool) -> Option<u64> {
         let range = PageRange::of_numbers(page.number(), page.number() + 1);
         self.snapshot_noting(range, with, Marks::empty(), is_own)
+    }
+
+    /// Has a page lie in another frame that has the same bytes: all else that its entry says stays as it is. What it
+    /// lay in comes back or, if the page is not in the table, `frame`.
+    ///
+    /// # Panics
+    /// If `frame` is a block of more than one page.
+    pub fn replace(&mut self, page: UserPage, frame: Frame) -> Frame {
+        assert!(frame.len() == crate::addr::PAGE_BYTES, "a page is mapped to one frame");
+        let Some(slot) = self.leaf(page) else { return frame };
+        let old = Raw(slot.load(Ordering::Relaxed));
+        if old.is_empty() {
+            return frame;
+        }
+        if old.is_present() {
+            self.hold();
+        }
+        let address = frame.into_entry();
+        let change = |entry| Some(Raw(entry).in_frame(address).0);
+        // Other cores' processors may note at any time that they used the page.
+        let changed = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+        self.forget(page, changed.map_or(old, Raw));
+        self.let_go();
+        // SAFETY: the entry that held this reference was just replaced.
+        unsafe { Frame::from_entry(self.pool, old.address()) }
     }
 }
 

@@ -188,6 +188,7 @@ enum Step {
     Prepare(u64),
     Write(u64, u8),
     Snapshot(u64, u64),
+    Replace(u64),
 }
 
 /// What is known of a page: the byte that it is full of, what may be done with it, what is noted, and whether it is
@@ -220,6 +221,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => number().prop_map(Step::Prepare),
         2 => (number(), any::<u8>()).prop_map(|(n, value)| Step::Write(n, value)),
         2 => range().prop_map(|(start, end)| Step::Snapshot(start, end)),
+        2 => number().prop_map(Step::Replace),
     ]
 }
 
@@ -294,6 +296,17 @@ proptest! {
                     for (_, known) in model.range_mut(start..end) {
                         *known = (known.0, Access::READ, Marks::COPY_ON_WRITE, false);
                     }
+                }
+                Step::Replace(number) => {
+                    let (new, there) = (pool.alloc(FrameKind::User).expect("memory"), table.frame(page(number)));
+                    if let Some(there) = &there {
+                        new.copy_from(there);
+                    }
+                    let address = new.address();
+                    let before = there.map_or(address, |there| there.address());
+                    prop_assert_eq!(table.replace(page(number), new).address(), before);
+                    let now = table.frame(page(number)).map(|frame| frame.address());
+                    prop_assert_eq!(now, model.contains_key(&number).then_some(address));
                 }
                 Step::Prepare(number) => {
                     prop_assert!(table.prepare(page(number)));

@@ -5,12 +5,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use coppice_hal::frames::FramePool;
-use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
+use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_assert_eq};
 
 use super::{MIB, PAGE, RW};
-use crate::memory::{AddressSpace, Backing, Budget, SharedMemory};
+use crate::memory::{AddressSpace, Backing, Budget, SharedMemory, Snapshot, Taken};
+use crate::quota::tests::quota;
 
 const PAGES: u64 = 12;
 const BYTES: u64 = PAGES * PAGE;
@@ -31,6 +32,10 @@ enum Step {
     Load(bool, u64, usize),
     /// One of two processes forgets what it has of some pages.
     Forget(bool, u64, u64),
+    /// Both stand, and what it is now is kept from then on.
+    Keep,
+    /// A window of what is kept is taken out of it.
+    Take,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -44,16 +49,21 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(who, (at, length), value)| Step::Store(who, at, length, value)),
         4 => (any::<bool>(), bytes()).prop_map(|(who, (at, length))| Step::Load(who, at, length)),
         1 => (any::<bool>(), 0..PAGES, 1..PAGES).prop_map(|(who, page, count)| Step::Forget(who, page, count)),
+        1 => Just(Step::Keep),
+        1 => Just(Step::Take),
     ]
 }
 
 struct Check {
+    pool: &'static FramePool,
     memory: Arc<SharedMemory>,
     retention: Arc<crate::memory::Retention>,
     spaces: [AddressSpace; 2],
     /// The bytes that there are.
     model: Vec<u8>,
     budget: Arc<Budget>,
+    /// What is kept, and what it was, by whole pages.
+    kept: Option<(Arc<Snapshot>, Vec<u8>)>,
 }
 
 impl Check {
@@ -67,7 +77,7 @@ impl Check {
             assert_eq!(space.map(AT, 2 * BYTES, RW, 0x11, backing), Ok(AT));
             space
         });
-        Self { memory, retention, spaces, model: Vec::new(), budget }
+        Self { pool, memory, retention, spaces, model: Vec::new(), budget, kept: None }
     }
 
     /// Writes to the model, which grows.
@@ -78,6 +88,38 @@ impl Check {
         let end = at as usize + bytes.len();
         self.model.resize(end.max(self.model.len()), 0);
         self.model[at as usize..end].copy_from_slice(bytes);
+    }
+
+    fn keep(&mut self) {
+        for space in &mut self.spaces {
+            let none = AddressSpace::new(self.pool, Arc::default()).expect("memory");
+            let (record, mut pages) = core::mem::replace(space, none).into_record(|_| 0);
+            drop(pages.snapshot().expect("memory"));
+            *space = record.make(pages, |_| None, &quota()).expect("as it was");
+        }
+        let mut was = self.model.clone();
+        was.resize(was.len().next_multiple_of(PAGE as usize), 0);
+        self.kept = Some((self.memory.snapshot().expect("memory"), was));
+    }
+
+    /// Takes a window, and holds it against what it was. All are in one.
+    fn take(&mut self) -> Result<(), TestCaseError> {
+        let Some((snapshot, was)) = &self.kept else { return Ok(()) };
+        let mut bytes = Vec::new();
+        let taken = snapshot.take(&mut bytes, |_| None).expect("there is memory enough");
+        let Some(Taken::Changed(window)) = taken else {
+            self.kept = None;
+            return Ok(());
+        };
+        let mut filled = bytes.chunks(PAGE as usize);
+        for (number, was) in was.chunks(PAGE as usize).enumerate() {
+            let is_filled = window.filled & 1 << number != 0;
+            let page = if is_filled { filled.next() } else { None };
+            let is_same = page.map_or(was.iter().all(|byte| *byte == 0), |page| page == was);
+            prop_assert!(is_same, "page {} is another", number);
+        }
+        prop_assert_eq!(filled.next(), None);
+        Ok(())
     }
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
@@ -143,6 +185,8 @@ impl Check {
                 prop_assert_eq!(&bytes[..known], &there[..known]);
                 prop_assert!(bytes[known..done].iter().all(|byte| *byte == 0), "zeros behind the end");
             }
+            Step::Keep => self.keep(),
+            Step::Take => self.take()?,
             Step::Forget(who, page, count) => {
                 let advised = self.spaces[usize::from(who)].advise(AT + page * PAGE, count * PAGE, 4);
                 prop_assert_eq!(advised, Ok(()));
@@ -165,6 +209,8 @@ proptest! {
         for step in &steps {
             check.step(step)?;
         }
+        check.take()?;
+        check.kept = None;
         prop_assert_eq!(u64::from(pool.usage().user), check.memory.pages(), "frames that were cut off are free");
         let memory = Arc::downgrade(&check.memory);
         drop(check);

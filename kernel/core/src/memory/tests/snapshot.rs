@@ -9,7 +9,9 @@ use coppice_hal::frames::FramePool;
 use coppice_hal::paging::Access;
 
 use super::{ANONYMOUS, DATA, MIB, PAGE, PROGRAM, RW, World, pattern};
-use crate::memory::{AddressSpace, Backing, GivenUp, Pages, Snapshot, SpaceRecord, Taken, WINDOW_PAGES, Window};
+use crate::memory::{
+    AddressSpace, Backing, GivenUp, Pages, SharedMemory, Snapshot, SpaceRecord, Taken, WINDOW_PAGES, Window,
+};
 use crate::quota::tests::quota;
 
 const SHARED: u64 = 0x21;
@@ -103,9 +105,96 @@ fn memory_that_others_show_is_not_in_it_but_for_pages_that_were_written_privatel
     let (snapshot, _, pages) = taken(&mut world);
     assert_eq!(all(&snapshot).len(), 0);
     let [memory] = pages.memories() else { panic!("one memory") };
-    let windows = all(&memory.snapshot().expect("memory"));
+    let snapshot = memory.snapshot().expect("memory");
     assert_eq!(memory.write(Some(0), &[8; 8]).2, Ok(()));
-    assert_eq!(page(&windows, 0).expect("there")[..8], [7; 8]);
+    assert_eq!(page(&all(&snapshot), 0).expect("there")[..8], [7; 8]);
+}
+
+/// Two processes show the memory. What either has mapped when it stands, and touches then, is as it was for whoever
+/// keeps it, and the same for both.
+#[test]
+fn what_others_write_to_shared_memory_is_not_in_it() {
+    let pool = FramePool::for_host(8 * MIB);
+    let mut worlds = [World::new(pool), World::new(pool)];
+    let memory = Arc::new(SharedMemory::new(pool, Arc::clone(&worlds[0].retention), 40 * PAGE, None));
+    let backing = Backing::Shared { memory: Arc::clone(&memory), offset: 0, may_write: true };
+    let [one, other] = &mut worlds;
+    let [at, there] = [&mut *one, &mut *other].map(|world| {
+        let at = world.space.map(0, 40 * PAGE, RW, 1, backing.clone()).expect("room");
+        world.write(at, &pattern(40 * PAGE as usize, 3)).expect("mapped");
+        at
+    });
+    let resident = one.space.stats().pages;
+    for world in [&mut *one, &mut *other] {
+        world.stand(None, |pages| pages.snapshot().map(drop)).expect("memory");
+    }
+    let snapshot = memory.snapshot().expect("memory");
+    assert_eq!((snapshot.pages(), one.space.stats().pages), (40, resident - 40));
+    let frames = pool.usage().user;
+    one.store(at, 9).expect("mapped");
+    other.store(there + PAGE + 1, 9).expect("mapped");
+    one.store(at + 39 * PAGE, 9).expect("mapped");
+    // One for each that was written, and no more when it is written again.
+    one.store(at + 1, 9).expect("mapped");
+    other.store(there + 2, 9).expect("mapped");
+    assert_eq!((other.byte(there), pool.usage().user), (Some(9), frames + 3));
+    // Of two windows the first is kept when the second is written.
+    let mut windows = Vec::new();
+    let mut bytes = Vec::new();
+    let Ok(Some(Taken::Changed(window))) = snapshot.take(&mut bytes, |_| None) else { panic!("there are two") };
+    windows.push((window, bytes));
+    other.store(there + 33 * PAGE, 9).expect("mapped");
+    other.store(there + 3 * PAGE, 9).expect("mapped");
+    windows.extend(all(&snapshot));
+    let before = pattern(40 * PAGE as usize, 3);
+    for (number, bytes) in before.chunks(PAGE as usize).enumerate() {
+        assert!(page(&windows, number as u64 * PAGE).expect("there") == bytes, "page {number}");
+    }
+    drop(snapshot);
+    one.store(at + 2 * PAGE, 9).expect("nobody keeps it");
+    assert_eq!(other.byte(there + 2 * PAGE), Some(9));
+}
+
+/// As of a process's own pages: those who run come first.
+#[test]
+fn shared_memory_is_given_up_before_a_program_lacks_memory() {
+    let mut world = World::new(FramePool::for_host(2 * MIB));
+    let at = world.space.map(0, 400 * PAGE, RW, SHARED, Backing::Zero).expect("room");
+    let mut filled = 0;
+    while filled < 400 && world.pool.available_frames() > 40 {
+        world.write(at + filled * PAGE, &[1; 8]).expect("memory");
+        filled += 1;
+    }
+    let memories = world.stand(None, |pages| {
+        pages.snapshot().map(drop).expect("memory");
+        pages.memories().to_vec()
+    });
+    let snapshot = memories[0].snapshot().expect("memory");
+    for number in 0..filled {
+        world.write(at + number * PAGE, &[2; 8]).expect("the snapshot is given up instead");
+    }
+    assert_eq!(snapshot.take(&mut Vec::new(), |_| None), Err(GivenUp));
+    assert!((0..filled).all(|number| world.byte(at + number * PAGE) == Some(2)));
+}
+
+/// The same when the memory is wanted for something else.
+#[test]
+fn copies_of_shared_memory_are_given_up_for_other_pages() {
+    let mut world = World::new(FramePool::for_host(2 * MIB));
+    let at = world.space.map(0, 100 * PAGE, RW, SHARED, Backing::Zero).expect("room");
+    let own = anonymous(&mut world, 400);
+    world.write(at, &pattern(100 * PAGE as usize, 1)).expect("memory");
+    let memories = world.stand(None, |pages| {
+        pages.snapshot().map(drop).expect("memory");
+        pages.memories().to_vec()
+    });
+    let snapshot = memories[0].snapshot().expect("memory");
+    world.write(at, &pattern(100 * PAGE as usize, 2)).expect("memory");
+    let room = world.pool.available_frames() as u64;
+    for number in 0..(room + 50).min(400) {
+        world.write(own + number * PAGE, &[1; 8]).expect("it is given up first");
+    }
+    assert_eq!(snapshot.take(&mut Vec::new(), |_| None), Err(GivenUp));
 }
 
 /// A process whose every page is written again while they are kept needs twice as many: without them it goes on, and

@@ -278,14 +278,15 @@ fn a_frame_of_a_memory_that_was_cut_is_never_unchanged() {
     let (mut world, mut keeper) = (world(), Keeper::default());
     let memory = Arc::new(SharedMemory::new(world.pool, Arc::clone(&world.retention), PAGE, None));
     let backing = Backing::Shared { memory: Arc::clone(&memory), offset: 0, may_write: true };
-    let shared = world.space.map(0, PAGE, RW, 1, backing.clone()).expect("room");
+    let mut other = World::with(world.pool, world.file.clone());
+    let shared = other.space.map(0, PAGE, RW, 1, backing.clone()).expect("room");
     world.space.map(AT, PAGE, RW, 2 | FIXED, backing).expect("room");
-    world.write(shared, b"one").expect("mapped");
+    other.write(shared, b"one").expect("mapped");
     assert_eq!(world.byte(AT), Some(b'o'));
     assert_eq!(memory.set_length(0), Some(0));
     for bytes in [b"two", b"six"] {
         assert_eq!(keeper.keep(&snapshot(&mut world)).map(|windows| windows.contains(&FIRST)), Ok(false));
-        world.write(shared, bytes).expect("it is there");
+        other.write(shared, bytes).expect("it is there");
         keeper.keep(&snapshot(&mut world)).expect("memory");
         assert_eq!(keeper.page(AT).expect("it is there")[..3], *bytes);
     }
@@ -380,15 +381,36 @@ fn frames_are_given_as_they_were() {
     assert!(matches!(again, Ok(Some(Taken::Unchanged(same))) if same == window) && frames.is_empty());
 }
 
+/// Of memory that others show, too, whatever was asked for to be written is another.
 #[test]
-fn memory_that_is_copied_is_never_unchanged() {
-    let world = world();
-    let memory = SharedMemory::new(world.pool, Arc::clone(&world.retention), PAGE, None);
-    assert_eq!(memory.write(Some(0), b"x").2, Ok(()));
-    for _ in 0..2 {
+fn shared_memory_is_unchanged_until_it_is_touched() {
+    let mut world = world();
+    let memory = Arc::new(SharedMemory::new(world.pool, Arc::clone(&world.retention), 40 * PAGE, None));
+    let backing = Backing::Shared { memory: Arc::clone(&memory), offset: 0, may_write: true };
+    let shared = world.space.map(0, 40 * PAGE, RW, 1, backing).expect("room");
+    let take = |world: &mut World| {
+        world.stand(None, |pages| pages.snapshot().map(drop)).expect("memory");
         let snapshot = memory.snapshot().expect("memory");
-        let known = Window { number: 0, filled: 1, zeros: 0 };
-        assert_eq!(snapshot.take(&mut Vec::new(), |_| Some(known)), Ok(Some(Taken::Changed(known))));
-        assert!(snapshot.number() == 0 && !snapshot.follows(0));
-    }
+        let mut windows = Vec::new();
+        let known = |number| Some(Window { number, filled: 1, zeros: 0 });
+        while let Some(window) = snapshot.take(&mut Vec::new(), known).expect("not given up") {
+            windows.push(matches!(window, Taken::Unchanged(_)));
+        }
+        (snapshot.number(), windows)
+    };
+    world.write(shared, b"one").expect("mapped");
+    world.write(shared + 32 * PAGE, b"two").expect("mapped");
+    assert_eq!(take(&mut world), (1, vec![false, false]));
+    assert_eq!(take(&mut world), (2, vec![true, true]));
+    world.write(shared, b"one").expect("mapped");
+    assert_eq!(take(&mut world), (3, vec![false, true]));
+    assert_eq!(memory.write(Some(32 * PAGE), b"two").2, Ok(()));
+    assert_eq!(take(&mut world), (4, vec![true, false]));
+    // What is cut within a page is zeros there.
+    assert_eq!(memory.set_length(32 * PAGE + 1), Some(33));
+    assert_eq!(take(&mut world), (5, vec![true, false]));
+    assert_eq!(memory.set_length(32 * PAGE), Some(32));
+    assert_eq!(memory.set_length(40 * PAGE), None);
+    assert_eq!(memory.allocate(32 * PAGE, PAGE, false), Ok(()));
+    assert_eq!(take(&mut world), (6, vec![true, false]));
 }
