@@ -13,6 +13,7 @@ use coppice_tests::cluster::wait_until;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::regions::machine;
@@ -92,7 +93,9 @@ impl Aim {
         }
         let limit = Timespec::try_from(GONE_TIME_MAX).expect("short");
         for process in &self.processes {
-            let gone = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit)).expect("polled");
+            // A signal for another test may come to this thread.
+            let gone =
+                retry_on_intr(|| poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit))).expect("polled");
             assert_eq!(gone, 1, "{:?} was killed and is there", self.victim);
         }
     }

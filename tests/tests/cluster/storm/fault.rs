@@ -11,6 +11,7 @@ use coppice_tests::cluster::{Process, finish_child, wait_until};
 use coppice_tests::namespace::fill;
 use coppice_tests::random::Random;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::Storm;
@@ -132,7 +133,8 @@ impl<'a> Faults<'a> {
         let killed = pidfd_open(Pid::from_raw(process.pid)?, PidfdFlags::empty()).ok()?;
         pidfd_send_signal(&killed, Signal::KILL).ok()?;
         let limit = Timespec::try_from(GONE_TIME_MAX).expect("short");
-        let gone = poll(&mut [PollFd::new(&killed, PollFlags::IN)], Some(&limit)).expect("polled");
+        // A signal for another test may come to this thread.
+        let gone = retry_on_intr(|| poll(&mut [PollFd::new(&killed, PollFlags::IN)], Some(&limit))).expect("polled");
         assert_eq!(gone, 1, "{process:?} was killed and is there");
         Some(format!("{part} killed"))
     }
