@@ -4,6 +4,7 @@
 //! the owner has to do about it comes out of [`Server::poll_event`]; frames for other nodes out of
 //! [`Server::poll_transmit`].
 
+mod events;
 mod naming;
 mod pmix;
 
@@ -25,7 +26,7 @@ use super::spread::{Completed, Spread};
 use crate::control::Exit;
 use crate::ids::{JobId, NodeId, Rank};
 use crate::limits::PMI_TELL_NS;
-use crate::pmix::{Desk, DeskRecord};
+use crate::pmix::{Desk, DeskRecord, Ending};
 
 /// What the owner of a server has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +96,8 @@ pub struct Server {
     events: VecDeque<Event>,
     /// The job ends, and why was said.
     has_failed: bool,
+    /// Its ranks are being ended on purpose.
+    is_ending: bool,
     /// When it is to be said that ranks wait in the next barrier, ns. `None`: none does, or it was said.
     tell_ns: Option<u64>,
 }
@@ -129,6 +132,7 @@ impl Server {
             placement,
             events: VecDeque::new(),
             has_failed: false,
+            is_ending: false,
             tell_ns: None,
         })
     }
@@ -295,8 +299,9 @@ impl Server {
         self.depart(rank, Departure::Finalized, now_ns);
     }
 
-    pub(crate) fn abort(&mut self, rank: Rank, code: i32, message: String) {
+    pub(crate) fn abort(&mut self, rank: Rank, code: i32, message: String, now_ns: u64) {
         if !self.has_failed {
+            self.tell_of_end(rank, Ending::Abort(code), now_ns);
             self.has_failed = true;
             self.events.push_back(Event::Abort { rank, code, message });
         }
@@ -311,6 +316,7 @@ impl Server {
 
     /// A rank's process is gone.
     pub fn rank_ended(&mut self, rank: Rank, exit: Exit, now_ns: u64) {
+        self.rank_ends(rank, exit, now_ns);
         self.depart(rank, Departure::Ended(exit), now_ns);
     }
 
@@ -434,7 +440,7 @@ impl Server {
     /// ranks of this node have.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.spread.is_settled()
+        self.spread.is_settled() && self.pmix.is_settled()
     }
 
     /// Steps of barriers that are kept: others' until they are wanted, this node's until they have come. Both are of

@@ -13,6 +13,21 @@ pub const IMMEDIATE: &[u8] = b"pmix.immediate";
 /// A group is to have a number.
 pub const ASSIGN_CONTEXT_ID: &[u8] = b"pmix.grp.actxid";
 
+/// For whom an event is.
+pub const EVENT_CUSTOM_RANGE: &[u8] = b"pmix.evrange";
+/// It is not for who has asked for whatever happens.
+pub const EVENT_NON_DEFAULT: &[u8] = b"pmix.evnondef";
+/// It is not for who asks for it later.
+pub const EVENT_DO_NOT_CACHE: &[u8] = b"pmix.evnocache";
+/// A server has handled it already.
+pub const SERVER_INTERNAL_NOTIFY: &[u8] = b"pmix.srvr.internal.notify";
+/// Whom an event is about.
+pub const EVENT_AFFECTED_PROC: &str = "pmix.evproc";
+/// How it has ended.
+pub const PROC_TERM_STATUS: &str = "pmix.proc.term.status";
+/// Its exit status.
+pub const EXIT_CODE: &str = "pmix.exit.code";
+
 /// What is looked up is waited for.
 pub const WAIT: &[u8] = b"pmix.wait";
 
