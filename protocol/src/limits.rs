@@ -247,6 +247,9 @@ pub const PMIX_PARCELS_BYTES_MAX: usize = 2 * PMIX_CARDS_BYTES_MAX;
 /// fetched again when it is wanted.
 pub const PMIX_KNOWN_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// What a PMIx client may ask about its job in one call; with more it is answered `PMIX_ERR_OUT_OF_RESOURCE`.
+pub const PMIX_QUERIES_MAX: usize = 32;
+
 /// Codes of events that a rank has asked for with PMIx; asking for a further one is answered
 /// `PMIX_ERR_OUT_OF_RESOURCE`.
 pub const PMIX_HANDLERS_MAX: usize = 256;

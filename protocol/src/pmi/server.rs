@@ -4,9 +4,11 @@
 //! the owner has to do about it comes out of [`Server::poll_event`]; frames for other nodes out of
 //! [`Server::poll_transmit`].
 
+mod attributes;
 mod events;
 mod naming;
 mod pmix;
+mod queries;
 
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -26,7 +28,7 @@ use super::spread::{Completed, Spread};
 use crate::control::Exit;
 use crate::ids::{JobId, NodeId, Rank};
 use crate::limits::PMI_TELL_NS;
-use crate::pmix::{Desk, DeskRecord, Ending};
+use crate::pmix::{Desk, DeskRecord, Ending, Program};
 
 /// What the owner of a server has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +77,8 @@ struct Local {
     /// It waits for what other ranks of the node say.
     awaits: bool,
     departure: Option<Departure>,
+    /// How its process has ended.
+    ended: Option<Exit>,
 }
 
 /// A node's part of a job.
@@ -98,6 +102,8 @@ pub struct Server {
     has_failed: bool,
     /// Its ranks are being ended on purpose.
     is_ending: bool,
+    /// What its ranks run.
+    program: Program,
     /// When it is to be said that ranks wait in the next barrier, ns. `None`: none does, or it was said.
     tell_ns: Option<u64>,
 }
@@ -118,6 +124,7 @@ impl Server {
             is_heard: false,
             awaits: false,
             departure: None,
+            ended: None,
         };
         Some(Self {
             here,
@@ -133,6 +140,7 @@ impl Server {
             events: VecDeque::new(),
             has_failed: false,
             is_ending: false,
+            program: Program::default(),
             tell_ns: None,
         })
     }
@@ -148,6 +156,7 @@ impl Server {
             is_heard: local.is_heard,
             awaits: local.awaits,
             departure: local.departure,
+            ended: local.ended,
         };
         ServerRecord {
             space_name: self.space_name.clone(),
@@ -177,7 +186,7 @@ impl Server {
         self.go_on_with_names(now_ns);
         for (local, was) in self.ranks.iter_mut().zip(&record.ranks) {
             (local.has_spoken, local.is_heard, local.departure) = (was.has_spoken, was.is_heard, was.departure);
-            local.awaits = was.awaits;
+            (local.awaits, local.ended) = (was.awaits, was.ended);
             if was.phase == Phase::Released {
                 local.phase = Phase::Released;
                 self.events.push_back(Event::Released(local.rank));
@@ -230,35 +239,6 @@ impl Server {
 
     pub(crate) fn space(&self) -> &Space {
         &self.space
-    }
-
-    pub(crate) fn attribute(&self, key: &[u8]) -> Option<&[u8]> {
-        self.attributes.get(key)
-    }
-
-    pub(crate) fn put_attribute(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {
-        self.attributes.put(key, value)?;
-        self.wake_who_await();
-        Ok(())
-    }
-
-    /// A rank wants to hear when others of the node have said something, or left.
-    pub(crate) fn await_others(&mut self, rank: Rank) {
-        if let Some(local) = self.local(rank) {
-            local.awaits = true;
-        }
-    }
-
-    /// Whether all other ranks of the node have left.
-    pub(crate) fn is_alone(&self, rank: Rank) -> bool {
-        self.ranks.iter().all(|local| local.rank == rank || local.departure.is_some())
-    }
-
-    fn wake_who_await(&mut self) {
-        for local in self.ranks.iter_mut().filter(|local| local.awaits) {
-            local.awaits = false;
-            self.events.push_back(Event::Released(local.rank));
-        }
     }
 
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {

@@ -270,6 +270,7 @@ impl Client {
                 self.say_status(tag, dialect, status);
                 return self.tell_events(dialect, server);
             }
+            Ok(Request::Query(queries)) => return self.answer_query(tag, &queries, dialect, server),
             Ok(Request::Deregister(codes)) => return server.deregister(self.rank, &codes),
             Ok(Request::Notify(notify)) => {
                 self.notify(&notify, dialect, server, now_ns).err().unwrap_or(Status::SUCCESS)

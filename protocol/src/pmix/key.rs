@@ -13,6 +13,27 @@ pub const IMMEDIATE: &[u8] = b"pmix.immediate";
 /// A group is to have a number.
 pub const ASSIGN_CONTEXT_ID: &[u8] = b"pmix.grp.actxid";
 
+/// The names of all jobs.
+pub const QUERY_NAMESPACES: &[u8] = b"pmix.qry.ns";
+/// Whether a job goes on.
+pub const QUERY_JOB_STATUS: &[u8] = b"pmix.qry.jst";
+/// Its processes.
+pub const QUERY_PROC_TABLE: &[u8] = b"pmix.qry.ptable";
+/// Those of this node.
+pub const QUERY_LOCAL_PROC_TABLE: &[u8] = b"pmix.qry.lptable";
+/// How many sets of processes were named when it was started.
+pub const QUERY_NUM_PSETS: &[u8] = b"pmix.qry.psetnum";
+/// Their names.
+pub const QUERY_PSET_NAMES: &[u8] = b"pmix.qry.psets";
+/// Who is in a group.
+pub const QUERY_GROUP_MEMBERSHIP: &[u8] = b"pmix.qry.pgrpmems";
+/// What may be asked.
+pub const QUERY_SUPPORTED_KEYS: &[u8] = b"pmix.qry.keys";
+/// Of which job.
+pub const NSPACE: &[u8] = b"pmix.nspace";
+/// Of which group.
+pub const GROUP_ID: &[u8] = b"pmix.grp.id";
+
 /// For whom an event is.
 pub const EVENT_CUSTOM_RANGE: &[u8] = b"pmix.evrange";
 /// It is not for who has asked for whatever happens.

@@ -14,6 +14,7 @@
 //! | [`Cards`] | what ranks have put |
 //! | `exchange` | the same of ranks of other nodes, when no fence has brought it |
 //! | `collective` | calls of some ranks together |
+//! | [`Query`] | what ranks ask about their job |
 //! | `notification`, `board`, `relay` | what ranks are told unasked |
 //! | [`Client`] | the conversation with one rank |
 
@@ -35,6 +36,7 @@ mod kind;
 mod naming;
 mod notification;
 mod parcel;
+mod query;
 mod reader;
 mod relay;
 mod request;
@@ -52,6 +54,8 @@ pub use self::events::SERVER_SPACE;
 pub use self::handshake::Greeting;
 pub use self::kind::Kind;
 pub(crate) use self::notification::{Ending, Notification};
+pub use self::query::Query;
+pub(crate) use self::query::{Program, State};
 pub use self::reader::{Info, Process, Read, Reader};
 pub use self::request::{Buckets, Get, Named, Notify, Pairs, Request, Scope, Together};
 pub use self::status::Status;

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use super::board::DEFAULT;
 use super::key;
 use super::kind::Kind;
+use super::query::Query;
 use super::reader::{Info, Process, Read, Reader};
 use super::status::Status;
 use crate::limits::{PMIX_HANDLERS_MAX, PMIX_INFOS_MAX, PMIX_MEMBERS_MAX};
@@ -53,6 +54,8 @@ pub enum Request<'a> {
     Register(Vec<i32>),
     /// It is not any longer. Nobody waits for an answer.
     Deregister(Vec<i32>),
+    /// What is so with the job?
+    Query(Vec<Query<'a>>),
     /// Others are to be told something.
     Notify(Notify<'a>),
     /// Something that this server does not do.
@@ -256,6 +259,7 @@ impl<'a> Request<'a> {
                 Self::Register(if codes.is_empty() { Vec::from([DEFAULT]) } else { codes })
             }
             14 => Self::Deregister(Self::codes(reader)),
+            15 => Self::Query(Query::parse_all(&mut reader)?),
             24 => {
                 reader.packed(1)?;
                 let name = reader.text()?;
@@ -352,7 +356,11 @@ impl<'a> Get<'a> {
 }
 
 /// How many there are, and as many of those.
-fn list<'a, T>(reader: &mut Reader<'a>, most: usize, each: impl Fn(&mut Reader<'a>) -> Read<T>) -> Read<Vec<T>> {
+pub(super) fn list<'a, T>(
+    reader: &mut Reader<'a>,
+    most: usize,
+    each: impl Fn(&mut Reader<'a>) -> Read<T>,
+) -> Read<Vec<T>> {
     reader.packed(1)?;
     let count = reader.size()?;
     if count > most {

@@ -37,6 +37,10 @@ impl Status {
     pub const NOT_FOUND: Self = Self(-46);
     /// This server does no such thing.
     pub const NOT_SUPPORTED: Self = Self(-47);
+    /// Some of what was asked for is not there.
+    pub const QUERY_PARTIAL_SUCCESS: Self = Self(-104);
+    /// The job ends before its time.
+    pub const JOB_ABORTED: Self = Self(-182);
     /// A rank has ended without having finalized.
     pub const PROC_TERM_WO_SYNC: Self = Self(-200);
     /// A rank has ended.

@@ -23,6 +23,8 @@ pub enum Value<'a> {
     Number(u32),
     /// `PMIX_INT`.
     Int(i32),
+    /// `PMIX_SIZE`.
+    Size(usize),
     /// `PMIX_UINT16`.
     Short(u16),
     /// `PMIX_PROC_RANK`.
@@ -47,6 +49,7 @@ impl Value<'_> {
             Self::Text(_) => Kind::STRING,
             Self::Number(_) => Kind::UINT32,
             Self::Int(_) => Kind::INT,
+            Self::Size(_) => Kind::SIZE,
             Self::Short(_) => Kind::UINT16,
             Self::Rank(_) => Kind::PROC_RANK,
             Self::Truth(_) => Kind::BOOL,
@@ -178,6 +181,7 @@ impl Writer {
             Value::Text(text) => self.text(text.as_bytes()),
             Value::Number(number) | Value::Rank(number) => self.u32(number),
             Value::Int(number) => self.int(number),
+            Value::Size(size) => self.size(size),
             Value::Short(number) => self.u16(number),
             Value::Truth(truth) => self.byte(truth.into()),
             Value::Status(status) => self.i32(status.0),

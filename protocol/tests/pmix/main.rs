@@ -11,6 +11,7 @@ mod hostile;
 mod names;
 mod nodes;
 mod parts;
+mod queries;
 mod table;
 mod values;
 mod verbatim;

@@ -58,6 +58,7 @@ impl Server {
     /// A rank's process is gone. Others are told if they may have expected something else of it.
     pub(super) fn rank_ends(&mut self, rank: Rank, exit: Exit, now_ns: u64) {
         let Some(local) = self.local(rank) else { return };
+        local.ended.get_or_insert(exit);
         let is_over = matches!(local.departure, Some(Departure::Finalized | Departure::Ended(_)));
         if local.has_spoken && !is_over {
             let how = match exit {
