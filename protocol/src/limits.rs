@@ -247,6 +247,30 @@ pub const PMIX_PARCELS_BYTES_MAX: usize = 2 * PMIX_CARDS_BYTES_MAX;
 /// fetched again when it is wanted.
 pub const PMIX_KNOWN_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// What a PMIx client may ask about its job in one call; with more it is answered `PMIX_ERR_OUT_OF_RESOURCE`.
+pub const PMIX_QUERIES_MAX: usize = 32;
+
+/// Codes of events that a rank has asked for with PMIx; asking for a further one is answered
+/// `PMIX_ERR_OUT_OF_RESOURCE`.
+pub const PMIX_HANDLERS_MAX: usize = 256;
+
+/// What a rank may say with an event, bytes; with more it is answered `PMIX_ERR_OUT_OF_RESOURCE`.
+pub const PMIX_EVENT_BYTES_MAX: usize = 8 * 1024;
+
+/// Events of a job's ranks on a node that some other node does not have yet; a further one is answered
+/// `PMIX_ERR_OUT_OF_RESOURCE`. Those of ranks that end come on top of that.
+pub const PMIX_EVENTS_UNDER_WAY_MAX: usize = 64;
+
+/// Events that a node keeps for its ranks of a job, those that do not read and those that ask later: beyond, the oldest
+/// is forgotten.
+pub const PMIX_EVENTS_KEPT_MAX: usize = 256;
+
+/// The same, bytes.
+pub const PMIX_EVENTS_KEPT_BYTES_MAX: usize = 256 * 1024;
+
+/// For how long an event is told to ranks that ask for it later, ns: as OpenPMIx's server does.
+pub const PMIX_EVENTS_KEPT_NS: u64 = 120_000_000_000;
+
 /// Ranks of a job of which each PMIx client is told when it begins; in a larger one, of those of its node.
 pub const PMIX_INFORMED_RANKS_MAX: u32 = 4096;
 

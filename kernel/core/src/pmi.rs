@@ -17,6 +17,7 @@
 //!
 //! Nothing here happens but for a call, a frame, or a timer of a rank that waits in a barrier.
 
+mod abort;
 mod dialogue;
 mod endpoint;
 mod job;

@@ -225,7 +225,7 @@ impl Conversation {
             }
             Request::Name { command, name, port } => self.ask((rank, command), (name, port), server, now_ns),
             // The answer is that the job ends.
-            Request::Abort { code, message } => server.abort(rank, code.unwrap_or(1), printable(message)),
+            Request::Abort { code, message } => server.abort(rank, code.unwrap_or(1), printable(message), now_ns),
             Request::Finalize => {
                 server.finalize(rank, now_ns);
                 self.end("cmd=finalize_ack");

@@ -16,6 +16,7 @@ use super::names::NamesRecord;
 use super::placement::NodeRanks;
 use super::server::Phase;
 use super::space::Put;
+use crate::control::Exit;
 use crate::ids::Rank;
 use crate::limits::{PMI_ATTRIBUTES_MAX, PMI_BYTES_PER_JOB_MAX, PMI_KEYS_PER_JOB_MAX, PMI_NAME_BYTES_MAX};
 use crate::pmix::DeskRecord;
@@ -50,6 +51,7 @@ pub(super) struct LocalRecord {
     pub(super) is_heard: bool,
     pub(super) awaits: bool,
     pub(super) departure: Option<Departure>,
+    pub(super) ended: Option<Exit>,
 }
 
 /// A record that cannot be of these ranks.

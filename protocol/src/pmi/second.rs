@@ -140,7 +140,7 @@ impl Conversation {
                 self.poll_second(second, rank, server);
             }
             // The answer is that the job ends.
-            b"abort" => server.abort(rank, code_in(text("msg")).unwrap_or(1), printable(text("msg"))),
+            b"abort" => server.abort(rank, code_in(text("msg")).unwrap_or(1), printable(text("msg")), now_ns),
             b"finalize" => {
                 server.finalize(rank, now_ns);
                 self.answer(response(pairs).shown("rc", 0));

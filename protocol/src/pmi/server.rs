@@ -4,8 +4,11 @@
 //! the owner has to do about it comes out of [`Server::poll_event`]; frames for other nodes out of
 //! [`Server::poll_transmit`].
 
+mod attributes;
+mod events;
 mod naming;
 mod pmix;
+mod queries;
 
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -25,7 +28,7 @@ use super::spread::{Completed, Spread};
 use crate::control::Exit;
 use crate::ids::{JobId, NodeId, Rank};
 use crate::limits::PMI_TELL_NS;
-use crate::pmix::{Desk, DeskRecord};
+use crate::pmix::{Desk, DeskRecord, Ending, Program};
 
 /// What the owner of a server has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +77,8 @@ struct Local {
     /// It waits for what other ranks of the node say.
     awaits: bool,
     departure: Option<Departure>,
+    /// How its process has ended.
+    ended: Option<Exit>,
 }
 
 /// A node's part of a job.
@@ -95,6 +100,10 @@ pub struct Server {
     events: VecDeque<Event>,
     /// The job ends, and why was said.
     has_failed: bool,
+    /// Its ranks are being ended on purpose.
+    is_ending: bool,
+    /// What its ranks run.
+    program: Program,
     /// When it is to be said that ranks wait in the next barrier, ns. `None`: none does, or it was said.
     tell_ns: Option<u64>,
 }
@@ -115,6 +124,7 @@ impl Server {
             is_heard: false,
             awaits: false,
             departure: None,
+            ended: None,
         };
         Some(Self {
             here,
@@ -129,6 +139,8 @@ impl Server {
             placement,
             events: VecDeque::new(),
             has_failed: false,
+            is_ending: false,
+            program: Program::default(),
             tell_ns: None,
         })
     }
@@ -144,6 +156,7 @@ impl Server {
             is_heard: local.is_heard,
             awaits: local.awaits,
             departure: local.departure,
+            ended: local.ended,
         };
         ServerRecord {
             space_name: self.space_name.clone(),
@@ -173,7 +186,7 @@ impl Server {
         self.go_on_with_names(now_ns);
         for (local, was) in self.ranks.iter_mut().zip(&record.ranks) {
             (local.has_spoken, local.is_heard, local.departure) = (was.has_spoken, was.is_heard, was.departure);
-            local.awaits = was.awaits;
+            (local.awaits, local.ended) = (was.awaits, was.ended);
             if was.phase == Phase::Released {
                 local.phase = Phase::Released;
                 self.events.push_back(Event::Released(local.rank));
@@ -228,35 +241,6 @@ impl Server {
         &self.space
     }
 
-    pub(crate) fn attribute(&self, key: &[u8]) -> Option<&[u8]> {
-        self.attributes.get(key)
-    }
-
-    pub(crate) fn put_attribute(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {
-        self.attributes.put(key, value)?;
-        self.wake_who_await();
-        Ok(())
-    }
-
-    /// A rank wants to hear when others of the node have said something, or left.
-    pub(crate) fn await_others(&mut self, rank: Rank) {
-        if let Some(local) = self.local(rank) {
-            local.awaits = true;
-        }
-    }
-
-    /// Whether all other ranks of the node have left.
-    pub(crate) fn is_alone(&self, rank: Rank) -> bool {
-        self.ranks.iter().all(|local| local.rank == rank || local.departure.is_some())
-    }
-
-    fn wake_who_await(&mut self) {
-        for local in self.ranks.iter_mut().filter(|local| local.awaits) {
-            local.awaits = false;
-            self.events.push_back(Event::Released(local.rank));
-        }
-    }
-
     pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {
         self.space.put(key, value)
     }
@@ -295,8 +279,9 @@ impl Server {
         self.depart(rank, Departure::Finalized, now_ns);
     }
 
-    pub(crate) fn abort(&mut self, rank: Rank, code: i32, message: String) {
+    pub(crate) fn abort(&mut self, rank: Rank, code: i32, message: String, now_ns: u64) {
         if !self.has_failed {
+            self.tell_of_end(rank, Ending::Abort(code), now_ns);
             self.has_failed = true;
             self.events.push_back(Event::Abort { rank, code, message });
         }
@@ -311,6 +296,7 @@ impl Server {
 
     /// A rank's process is gone.
     pub fn rank_ended(&mut self, rank: Rank, exit: Exit, now_ns: u64) {
+        self.rank_ends(rank, exit, now_ns);
         self.depart(rank, Departure::Ended(exit), now_ns);
     }
 
@@ -434,7 +420,7 @@ impl Server {
     /// ranks of this node have.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.spread.is_settled()
+        self.spread.is_settled() && self.pmix.is_settled()
     }
 
     /// Steps of barriers that are kept: others' until they are wanted, this node's until they have come. Both are of

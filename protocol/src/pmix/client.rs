@@ -147,7 +147,7 @@ impl Client {
         bytes.len() - rest.len()
     }
 
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.transmit().len() < PMI_ANSWER_BYTES_MAX
     }
 
@@ -162,6 +162,7 @@ impl Client {
             server.want(awaited.of, dialect, now_ns);
         }
         self.gets = waiting;
+        self.tell_events(dialect, server);
         self.wake_in_time(server, now_ns);
     }
 
@@ -230,7 +231,7 @@ impl Client {
                 return self.say(tag, &answer);
             }
             Ok(Request::Abort { status, message }) => {
-                server.abort(self.rank, status, printable(message));
+                server.abort(self.rank, status, printable(message), now_ns);
                 Status::SUCCESS
             }
             Ok(Request::Commit(buckets)) => self.commit(buckets, dialect, server),
@@ -264,8 +265,16 @@ impl Client {
                 server.finalize(self.rank, now_ns);
                 Status::SUCCESS
             }
-            Ok(Request::Handlers { is_answered: false }) => return,
-            Ok(Request::Handlers { is_answered: true }) => Status::SUCCESS,
+            Ok(Request::Register(codes)) => {
+                let status = server.register(self.rank, &codes, now_ns).err().unwrap_or(Status::SUCCESS);
+                self.say_status(tag, dialect, status);
+                return self.tell_events(dialect, server);
+            }
+            Ok(Request::Query(queries)) => return self.answer_query(tag, &queries, dialect, server),
+            Ok(Request::Deregister(codes)) => return server.deregister(self.rank, &codes),
+            Ok(Request::Notify(notify)) => {
+                self.notify(&notify, dialect, server, now_ns).err().unwrap_or(Status::SUCCESS)
+            }
             Ok(Request::Other) => Status::NOT_SUPPORTED,
         };
         self.say_status(tag, dialect, status);

@@ -7,11 +7,14 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use super::board::Board;
 use super::call::{CallId, Places};
 use super::cards::Cards;
 use super::collective::{Collectives, CollectivesRecord, Outcome};
 use super::dialect::Dialect;
 use super::exchange::{Exchange, Heard, Own};
+use super::notification::Notification;
+use super::relay::{Relay, RelayRecord};
 use super::status::Status;
 use crate::ids::Rank;
 use crate::limits::{PMIX_GROUPS_MAX, PMIX_KEY_BYTES_MAX};
@@ -26,6 +29,9 @@ pub(crate) struct Desk {
     pub(crate) cards: Cards,
     pub(crate) exchange: Exchange,
     pub(crate) collectives: Collectives,
+    /// What ranks here are to be told.
+    pub(crate) board: Board,
+    relay: Relay,
     /// Groups that ranks here are members of, and all of their members, in order.
     groups: BTreeMap<Box<[u8]>, Box<[Rank]>>,
     /// Which ranks want to hear when, ns.
@@ -37,6 +43,8 @@ pub(crate) struct Desk {
 pub(crate) struct DeskRecord {
     cards: Cards,
     collectives: CollectivesRecord,
+    board: Board,
+    relay: RelayRecord,
     groups: BTreeMap<Box<[u8]>, Box<[Rank]>>,
 }
 
@@ -45,6 +53,8 @@ impl DeskRecord {
     pub(crate) fn is_of(&self, here: NodeRanks, nodes: u32) -> bool {
         self.cards.is_of(here)
             && self.collectives.is_within_limits(nodes)
+            && self.board.is_of(here, nodes)
+            && self.relay.is_within_limits(nodes)
             && self.groups.len() <= PMIX_GROUPS_MAX
             && self.groups.keys().all(|name| name.len() <= PMIX_KEY_BYTES_MAX)
     }
@@ -53,34 +63,66 @@ impl DeskRecord {
 impl Desk {
     /// Of node `me` of `nodes`, which goes on from this.
     pub(crate) fn new(record: DeskRecord, me: u32, nodes: u32) -> Self {
-        let DeskRecord { cards, collectives, groups } = record;
-        let collectives = Collectives::again(me, collectives);
-        Self { cards, exchange: Exchange::new(me, nodes), collectives, groups, alarms: BTreeMap::new() }
+        let DeskRecord { cards, collectives, board, relay, groups } = record;
+        let (exchange, alarms) = (Exchange::new(me, nodes), BTreeMap::new());
+        let (collectives, relay) = (Collectives::again(me, collectives), Relay::new(me, relay));
+        Self { cards, exchange, collectives, board, relay, groups, alarms }
     }
 
     /// What is to be written down. Nothing happens to it until [`Self::go_on`].
     pub(crate) fn record(&mut self) -> DeskRecord {
         self.collectives.hold();
-        let (cards, groups) = (self.cards.clone(), self.groups.clone());
-        DeskRecord { cards, collectives: self.collectives.record(), groups }
+        let (cards, groups, board) = (self.cards.clone(), self.groups.clone(), self.board.clone());
+        DeskRecord { cards, collectives: self.collectives.record(), board, relay: self.relay.record(), groups }
     }
 
-    /// The ranks run again.
-    pub(crate) fn go_on(&mut self, places: &dyn Places, now_ns: u64) {
+    /// The ranks run again. For these of them something has come.
+    pub(crate) fn go_on(&mut self, places: &dyn Places, now_ns: u64) -> Vec<Rank> {
         self.collectives.go_on(places, now_ns);
+        self.relay.go_on(places, now_ns);
         self.pass_words();
+        let mut ranks = self.collectives.take_released();
+        ranks.extend(self.board.go_on(now_ns));
+        ranks
     }
 
     /// What it takes of the node's memory, about, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let names = self.groups.keys().map(|name| name.len() + OVERHEAD_BYTES).sum::<usize>();
         let groups = names + self.groups.values().map(|members| size_of_val(&**members)).sum::<usize>();
-        self.cards.memory_bytes() + self.exchange.memory_bytes() + self.collectives.memory_bytes() + groups
+        let told = self.board.memory_bytes() + self.relay.memory_bytes();
+        self.cards.memory_bytes() + self.exchange.memory_bytes() + self.collectives.memory_bytes() + told + groups
+    }
+
+    /// Whether other nodes have what they are to tell their ranks.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.relay.is_settled()
+    }
+
+    /// Ranks of this node and of these others are to be told something. Those here hear of it now.
+    pub(crate) fn notify(
+        &mut self,
+        notification: Notification,
+        nodes: impl Iterator<Item = u32>,
+        (here, places): (NodeRanks, &dyn Places),
+        now_ns: u64,
+    ) -> Vec<Rank> {
+        self.relay.tell(&notification, nodes, places, now_ns);
+        self.pass_words();
+        self.board.post(notification, here, now_ns)
+    }
+
+    /// Whether a rank may have others told something now.
+    pub(crate) fn may_notify(&self) -> bool {
+        self.relay.has_room()
     }
 
     fn pass_words(&mut self) {
         for (to, call, word) in self.collectives.take_words() {
             self.exchange.say(to, call, word);
+        }
+        for (to, tries, telling) in self.relay.take_words() {
+            self.exchange.tell(to, tries, telling);
         }
     }
 
@@ -88,6 +130,7 @@ impl Desk {
     pub(crate) fn left(&mut self, rank: Rank, places: &dyn Places, now_ns: u64) {
         self.exchange.left(rank, &OwnCards { cards: &self.cards, places });
         self.collectives.left(rank, places, now_ns);
+        self.board.left(rank);
         self.pass_words();
     }
 
@@ -162,7 +205,7 @@ impl Desk {
     pub(crate) fn handle_parcel(
         &mut self,
         body: &[u8],
-        places: &dyn Places,
+        (here, places): (NodeRanks, &dyn Places),
         now_ns: u64,
     ) -> Result<Vec<Rank>, PeerError> {
         let own = OwnCards { cards: &self.cards, places };
@@ -173,6 +216,11 @@ impl Desk {
                 self.collectives.handle(from, call, word, places, now_ns);
                 self.pass_words();
                 Ok(self.collectives.take_released())
+            }
+            Heard::Event(from, telling) => {
+                let notification = self.relay.handle(from, telling, now_ns);
+                self.pass_words();
+                Ok(notification.map(|it| self.board.post(it, here, now_ns)).unwrap_or_default())
             }
         }
     }
@@ -192,7 +240,8 @@ impl Desk {
 
     /// When something is to be done, ns.
     pub(crate) fn poll_timeout(&self) -> Option<u64> {
-        let own = self.exchange.poll_timeout().into_iter().chain(self.collectives.poll_timeout());
+        let own = [self.exchange.poll_timeout(), self.collectives.poll_timeout(), self.relay.poll_timeout()];
+        let own = own.into_iter().flatten();
         self.alarms.values().copied().chain(own).min()
     }
 
@@ -200,6 +249,7 @@ impl Desk {
     pub(crate) fn handle_timeout(&mut self, places: &dyn Places, now_ns: u64) -> Vec<Rank> {
         let is_lost = self.exchange.handle_timeout(now_ns);
         self.collectives.handle_timeout(places, now_ns);
+        self.relay.handle_timeout(places, now_ns);
         self.pass_words();
         let mut ranks: Vec<Rank> =
             self.alarms.iter().filter(|(_, at_ns)| is_lost || **at_ns <= now_ns).map(|(rank, _)| *rank).collect();

@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use super::call::CallId;
 use super::dialect::Dialect;
 use super::parcel::{About, PIECES_MAX, Parcel, Says};
+use super::relay::Telling;
 use super::status::Status;
 use super::word::Word;
 use crate::ids::Rank;
@@ -63,6 +64,8 @@ pub(super) enum Heard {
     Card,
     /// A word of this node about a call.
     Call(u32, CallId, Word),
+    /// Something that ranks here are to be told, or what this node was told of what it has said.
+    Event(u32, Telling),
 }
 
 /// A card that is asked for.
@@ -78,6 +81,16 @@ struct Fetch {
     is_wanted: bool,
     version: u64,
     pieces: BTreeMap<u32, Box<[u8]>>,
+}
+
+/// The next node on a way to another one, and the step in which it is the receiver: the usual one first, then others.
+/// Nodes behind it go the usual way, on which each brings a parcel nearer.
+fn hop(me: u32, to: u32, nodes: u32, tries: u32) -> Option<(u32, u32)> {
+    let (_, usual) = next_hop(me, to, nodes)?;
+    let steps = nodes.next_power_of_two().trailing_zeros();
+    let step = (usual + steps - tries % steps) % steps;
+    let peer = (u64::from(me) + (1 << step)) % u64::from(nodes);
+    Some((peer as u32, step))
 }
 
 /// A parcel on its way.
@@ -162,6 +175,13 @@ impl Exchange {
         self.send(to, About::Call(call, word));
     }
 
+    /// Says something to another node about what ranks are to be told; on another way each time it is tried.
+    pub(super) fn tell(&mut self, to: u32, tries: u32, telling: Telling) {
+        if let Ok(body) = (Parcel { from: self.me, to, about: About::Event(telling) }).encode() {
+            self.put(hop(self.me, to, self.nodes, tries), body);
+        }
+    }
+
     fn send(&mut self, to: u32, about: About) {
         if let Ok(body) = (Parcel { from: self.me, to, about }).encode() {
             self.hand_on(to, body);
@@ -169,7 +189,11 @@ impl Exchange {
     }
 
     fn hand_on(&mut self, to: u32, body: Vec<u8>) {
-        let Some((peer, step)) = next_hop(self.me, to, self.nodes) else { return };
+        self.put(next_hop(self.me, to, self.nodes), body);
+    }
+
+    fn put(&mut self, hop: Option<(u32, u32)>, body: Vec<u8>) {
+        let Some((peer, step)) = hop else { return };
         if self.parcels_bytes + body.len() <= PMIX_PARCELS_BYTES_MAX {
             self.parcels_bytes += body.len();
             self.parcels.push_back(Outgoing { peer, step, body });
@@ -188,6 +212,7 @@ impl Exchange {
         }
         Ok(match about {
             About::Call(call, word) => Heard::Call(from, call, word),
+            About::Event(telling) => Heard::Event(from, telling),
             About::Card(rank, Says::Wants(dialect)) => {
                 self.answer((from, dialect), rank, own.card(rank, dialect), own.has_left(rank));
                 Heard::Nothing

@@ -29,7 +29,7 @@ pub struct Facts<'a> {
 }
 
 /// The name of a job's node with this index.
-fn host_name(index: u32) -> String {
+pub(super) fn host_name(index: u32) -> String {
     format!("node{index}")
 }
 

@@ -13,6 +13,42 @@ pub const IMMEDIATE: &[u8] = b"pmix.immediate";
 /// A group is to have a number.
 pub const ASSIGN_CONTEXT_ID: &[u8] = b"pmix.grp.actxid";
 
+/// The names of all jobs.
+pub const QUERY_NAMESPACES: &[u8] = b"pmix.qry.ns";
+/// Whether a job goes on.
+pub const QUERY_JOB_STATUS: &[u8] = b"pmix.qry.jst";
+/// Its processes.
+pub const QUERY_PROC_TABLE: &[u8] = b"pmix.qry.ptable";
+/// Those of this node.
+pub const QUERY_LOCAL_PROC_TABLE: &[u8] = b"pmix.qry.lptable";
+/// How many sets of processes were named when it was started.
+pub const QUERY_NUM_PSETS: &[u8] = b"pmix.qry.psetnum";
+/// Their names.
+pub const QUERY_PSET_NAMES: &[u8] = b"pmix.qry.psets";
+/// Who is in a group.
+pub const QUERY_GROUP_MEMBERSHIP: &[u8] = b"pmix.qry.pgrpmems";
+/// What may be asked.
+pub const QUERY_SUPPORTED_KEYS: &[u8] = b"pmix.qry.keys";
+/// Of which job.
+pub const NSPACE: &[u8] = b"pmix.nspace";
+/// Of which group.
+pub const GROUP_ID: &[u8] = b"pmix.grp.id";
+
+/// For whom an event is.
+pub const EVENT_CUSTOM_RANGE: &[u8] = b"pmix.evrange";
+/// It is not for who has asked for whatever happens.
+pub const EVENT_NON_DEFAULT: &[u8] = b"pmix.evnondef";
+/// It is not for who asks for it later.
+pub const EVENT_DO_NOT_CACHE: &[u8] = b"pmix.evnocache";
+/// A server has handled it already.
+pub const SERVER_INTERNAL_NOTIFY: &[u8] = b"pmix.srvr.internal.notify";
+/// Whom an event is about.
+pub const EVENT_AFFECTED_PROC: &str = "pmix.evproc";
+/// How it has ended.
+pub const PROC_TERM_STATUS: &str = "pmix.proc.term.status";
+/// Its exit status.
+pub const EXIT_CODE: &str = "pmix.exit.code";
+
 /// What is looked up is waited for.
 pub const WAIT: &[u8] = b"pmix.wait";
 

@@ -59,6 +59,8 @@ impl Kind {
     pub const SCOPE: Self = Self(32);
     /// Who may look something up.
     pub const DATA_RANGE: Self = Self(33);
+    /// A process and what is known of it.
+    pub const PROC_INFO: Self = Self(38);
     /// Values of one type.
     pub const DATA_ARRAY: Self = Self(39);
     /// A rank.

@@ -14,14 +14,18 @@
 //! | [`Cards`] | what ranks have put |
 //! | `exchange` | the same of ranks of other nodes, when no fence has brought it |
 //! | `collective` | calls of some ranks together |
+//! | [`Query`] | what ranks ask about their job |
+//! | `notification`, `board`, `relay` | what ranks are told unasked |
 //! | [`Client`] | the conversation with one rank |
 
+mod board;
 mod call;
 mod cards;
 mod client;
 mod collective;
 mod desk;
 mod dialect;
+mod events;
 mod exchange;
 mod fences;
 mod handshake;
@@ -30,8 +34,11 @@ pub mod information;
 pub mod key;
 mod kind;
 mod naming;
+mod notification;
 mod parcel;
+mod query;
 mod reader;
+mod relay;
 mod request;
 mod status;
 mod word;
@@ -43,10 +50,14 @@ pub(crate) use self::cards::pieces;
 pub use self::client::Client;
 pub(crate) use self::desk::{Desk, DeskRecord};
 pub use self::dialect::Dialect;
+pub use self::events::SERVER_SPACE;
 pub use self::handshake::Greeting;
 pub use self::kind::Kind;
+pub(crate) use self::notification::{Ending, Notification};
+pub use self::query::Query;
+pub(crate) use self::query::{Program, State};
 pub use self::reader::{Info, Process, Read, Reader};
-pub use self::request::{Buckets, Get, Named, Pairs, Request, Scope, Together};
+pub use self::request::{Buckets, Get, Named, Notify, Pairs, Request, Scope, Together};
 pub use self::status::Status;
 pub use self::writer::{Value, Writer};
 

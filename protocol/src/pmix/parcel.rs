@@ -1,5 +1,5 @@
 //! What nodes of a job say to each other about what ranks have put ([`super::exchange`]), and about calls that they
-//! make together ([`super::collective`]).
+//! make together ([`super::collective`]), and about what ranks are to be told ([`super::relay`]).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::call::CallId;
 use super::dialect::Dialect;
+use super::relay::Telling;
 use super::word::Word;
 use crate::ids::Rank;
 use crate::limits::{PMIX_CARDS_BYTES_MAX, PMIX_PIECE_BYTES_MAX};
@@ -28,6 +29,8 @@ pub(super) enum About {
     Card(Rank, Says),
     /// A call.
     Call(CallId, Word),
+    /// What ranks are to be told.
+    Event(Telling),
 }
 
 /// What is in a parcel.
@@ -72,6 +75,7 @@ impl Parcel {
             }
             About::Card(_, Says::Wants(_) | Says::Nothing | Says::News | Says::Gone) => true,
             About::Call(_, word) => word.is_within_limits(),
+            About::Event(telling) => telling.is_within_limits(nodes),
         };
         let are_two = parcel.from < nodes && parcel.to < nodes && parcel.from != parcel.to;
         if is_within_limits && are_two { Ok(parcel) } else { Err(PeerError::Nonsense("what a parcel says")) }

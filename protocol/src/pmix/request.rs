@@ -2,11 +2,13 @@
 
 use alloc::vec::Vec;
 
+use super::board::DEFAULT;
 use super::key;
 use super::kind::Kind;
+use super::query::Query;
 use super::reader::{Info, Process, Read, Reader};
 use super::status::Status;
-use crate::limits::{PMIX_INFOS_MAX, PMIX_MEMBERS_MAX};
+use crate::limits::{PMIX_HANDLERS_MAX, PMIX_INFOS_MAX, PMIX_MEMBERS_MAX};
 
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,13 +50,29 @@ pub enum Request<'a> {
     Get(Get<'a>),
     /// The rank is done.
     Finalize,
-    /// Handlers of events are there, or not any more.
-    Handlers {
-        /// The client waits for an answer.
-        is_answered: bool,
-    },
+    /// The rank is to be told of what has these codes.
+    Register(Vec<i32>),
+    /// It is not any longer. Nobody waits for an answer.
+    Deregister(Vec<i32>),
+    /// What is so with the job?
+    Query(Vec<Query<'a>>),
+    /// Others are to be told something.
+    Notify(Notify<'a>),
     /// Something that this server does not do.
     Other,
+}
+
+/// See [`Request::Notify`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notify<'a> {
+    /// What has happened.
+    pub status: i32,
+    /// Whom it is for, `pmix_data_range_t`.
+    pub range: u8,
+    /// What is said about it.
+    pub infos: Vec<Info<'a>>,
+    /// The same as the rank wrote it.
+    pub bytes: &'a [u8],
 }
 
 /// See [`Request::Named`].
@@ -232,8 +250,16 @@ impl<'a> Request<'a> {
             }
             10 => Self::together(Together::Connect, reader)?,
             11 => Self::together(Together::Disconnect, reader)?,
-            13 => Self::Handlers { is_answered: true },
-            14 => Self::Handlers { is_answered: false },
+            12 => Self::Notify(Notify::parse(reader)?),
+            13 => {
+                let codes = list(&mut reader, PMIX_HANDLERS_MAX, Reader::i32)?;
+                // What else it says of its handlers it looks after itself.
+                list(&mut reader, PMIX_INFOS_MAX, Reader::info)?;
+                // Who names none asks for whatever happens.
+                Self::Register(if codes.is_empty() { Vec::from([DEFAULT]) } else { codes })
+            }
+            14 => Self::Deregister(Self::codes(reader)),
+            15 => Self::Query(Query::parse_all(&mut reader)?),
             24 => {
                 reader.packed(1)?;
                 let name = reader.text()?;
@@ -252,6 +278,11 @@ impl<'a> Request<'a> {
     fn user(reader: &mut Reader<'a>) -> Read<()> {
         reader.packed(1)?;
         reader.u32().map(drop)
+    }
+
+    /// All codes that follow, each packed by a call of its own.
+    fn codes(mut reader: Reader<'a>) -> Vec<i32> {
+        core::iter::from_fn(|| reader.packed(1).and_then(|()| reader.i32()).ok()).collect()
     }
 
     fn together(what: Together<'a>, mut reader: Reader<'a>) -> Read<Self> {
@@ -284,6 +315,24 @@ impl<'a> Request<'a> {
     }
 }
 
+impl<'a> Notify<'a> {
+    fn parse(mut reader: Reader<'a>) -> Read<Self> {
+        reader.packed(1)?;
+        let status = reader.i32()?;
+        reader.packed(1)?;
+        let range = reader.byte()?;
+        let mut behind = reader;
+        let infos = list(&mut behind, PMIX_INFOS_MAX, Reader::info)?;
+        reader.packed(1)?;
+        reader.size()?;
+        if !infos.is_empty() {
+            reader.packed(infos.len())?;
+        }
+        let bytes = reader.take(reader.rest().len() - behind.rest().len())?;
+        Ok(Self { status, range, infos, bytes })
+    }
+}
+
 impl<'a> Get<'a> {
     fn parse(mut reader: Reader<'a>) -> Read<Self> {
         reader.packed(1)?;
@@ -307,7 +356,11 @@ impl<'a> Get<'a> {
 }
 
 /// How many there are, and as many of those.
-fn list<'a, T>(reader: &mut Reader<'a>, most: usize, each: impl Fn(&mut Reader<'a>) -> Read<T>) -> Read<Vec<T>> {
+pub(super) fn list<'a, T>(
+    reader: &mut Reader<'a>,
+    most: usize,
+    each: impl Fn(&mut Reader<'a>) -> Read<T>,
+) -> Read<Vec<T>> {
     reader.packed(1)?;
     let count = reader.size()?;
     if count > most {
@@ -319,13 +372,26 @@ fn list<'a, T>(reader: &mut Reader<'a>, most: usize, each: impl Fn(&mut Reader<'
     (0..count).map(|_| each(reader)).collect()
 }
 
-impl Info<'_> {
+impl<'a> Info<'a> {
     /// Whether it says yes: the key alone does. `like` has the dialect.
-    fn is_true(&self, like: Reader<'_>) -> bool {
+    pub(super) fn is_true(&self, like: Reader<'_>) -> bool {
         match self.kind {
             Kind::UNDEFINED => true,
             Kind::BOOL => Reader::new(self.value, like.dialect()).byte().is_ok_and(|byte| byte != 0),
             _ => false,
+        }
+    }
+
+    /// The processes that it names, one or an array of them; nothing if it is something else.
+    pub(super) fn processes(&self, like: Reader<'_>) -> Option<Vec<Process<'a>>> {
+        let mut reader = Reader::new(self.value, like.dialect());
+        match self.kind {
+            Kind::PROC => reader.process().ok().map(|process| Vec::from([process])),
+            Kind::DATA_ARRAY if Kind(reader.u16().ok()?) == Kind::PROC => {
+                let count = reader.size().ok().filter(|count| *count <= PMIX_MEMBERS_MAX)?;
+                (0..count).map(|_| reader.process().ok()).collect()
+            }
+            _ => None,
         }
     }
 

@@ -11,6 +11,8 @@ impl Status {
     pub const SUCCESS: Self = Self(0);
     /// A rank has asked for the end of the job.
     pub const REQUESTED_ABORT: Self = Self(-8);
+    /// A rank has ended in a way that others did not expect.
+    pub const PROC_ABORTED: Self = Self(-7);
     /// It is there already.
     pub const EXISTS: Self = Self(-11);
     /// A value of a type that nobody knows.
@@ -35,4 +37,16 @@ impl Status {
     pub const NOT_FOUND: Self = Self(-46);
     /// This server does no such thing.
     pub const NOT_SUPPORTED: Self = Self(-47);
+    /// Some of what was asked for is not there.
+    pub const QUERY_PARTIAL_SUCCESS: Self = Self(-104);
+    /// The job ends before its time.
+    pub const JOB_ABORTED: Self = Self(-182);
+    /// A rank has ended without having finalized.
+    pub const PROC_TERM_WO_SYNC: Self = Self(-200);
+    /// A rank has ended.
+    pub const PROC_TERMINATED: Self = Self(-201);
+    /// A rank could not be started.
+    pub const PROC_FAILED_TO_START: Self = Self(-401);
+    /// A signal has ended a rank.
+    pub const PROC_ABORTED_BY_SIG: Self = Self(-402);
 }

@@ -21,6 +21,10 @@ pub enum Value<'a> {
     Text(&'a str),
     /// `PMIX_UINT32`.
     Number(u32),
+    /// `PMIX_INT`.
+    Int(i32),
+    /// `PMIX_SIZE`.
+    Size(usize),
     /// `PMIX_UINT16`.
     Short(u16),
     /// `PMIX_PROC_RANK`.
@@ -33,6 +37,8 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
     /// `PMIX_PROC`.
     Process(Process<'a>),
+    /// `PMIX_DATA_ARRAY` of `PMIX_PROC`.
+    Processes(&'a [Process<'a>]),
     /// `PMIX_DATA_ARRAY` of `PMIX_INFO`.
     Infos(&'a [(&'a str, Value<'a>)]),
 }
@@ -42,13 +48,15 @@ impl Value<'_> {
         match self {
             Self::Text(_) => Kind::STRING,
             Self::Number(_) => Kind::UINT32,
+            Self::Int(_) => Kind::INT,
+            Self::Size(_) => Kind::SIZE,
             Self::Short(_) => Kind::UINT16,
             Self::Rank(_) => Kind::PROC_RANK,
             Self::Truth(_) => Kind::BOOL,
             Self::Status(_) => Kind::STATUS,
             Self::Bytes(_) => Kind::BYTE_OBJECT,
             Self::Process(_) => Kind::PROC,
-            Self::Infos(_) => Kind::DATA_ARRAY,
+            Self::Infos(_) | Self::Processes(_) => Kind::DATA_ARRAY,
         }
     }
 }
@@ -172,11 +180,20 @@ impl Writer {
         match *value {
             Value::Text(text) => self.text(text.as_bytes()),
             Value::Number(number) | Value::Rank(number) => self.u32(number),
+            Value::Int(number) => self.int(number),
+            Value::Size(size) => self.size(size),
             Value::Short(number) => self.u16(number),
             Value::Truth(truth) => self.byte(truth.into()),
             Value::Status(status) => self.i32(status.0),
             Value::Bytes(bytes) => self.object(bytes),
             Value::Process(process) => self.process(process),
+            Value::Processes(processes) => {
+                self.u16(Kind::PROC.0).size(processes.len());
+                for process in processes {
+                    self.process(*process);
+                }
+                self
+            }
             Value::Infos(infos) => {
                 self.u16(Kind::INFO.0).size(infos.len());
                 for (key, value) in infos {

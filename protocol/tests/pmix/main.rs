@@ -1,5 +1,7 @@
 //! PMIx: what clients of OpenPMIx say, and what they hear.
 
+mod events;
+mod events_lost;
 mod exchange;
 mod fences;
 mod gets;
@@ -9,6 +11,7 @@ mod hostile;
 mod names;
 mod nodes;
 mod parts;
+mod queries;
 mod table;
 mod values;
 mod verbatim;

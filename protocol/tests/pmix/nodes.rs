@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::pmi::{Event, NodeRanks, PeerFrames, Placement, Server};
-use coppice_protocol::pmix::{Client, Dialect, Process, Reader, Status, Value, Writer, rank};
+use coppice_protocol::pmix::{Client, Dialect, Kind, Process, Reader, Status, Value, Writer, rank};
 
 /// The job, whose name space is called `k0`.
 const JOB: JobId = JobId(0);
@@ -22,6 +22,15 @@ pub(crate) struct Nodes {
     pub(crate) now_ns: u64,
     pub(crate) events: Vec<Event>,
     next_tag: u32,
+}
+
+/// What a rank is told unasked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) code: i32,
+    pub(crate) source: (Vec<u8>, u32),
+    pub(crate) infos: BTreeMap<String, (Kind, Vec<u8>)>,
+    pub(crate) range: u8,
 }
 
 /// Where ranks are: so many on each node.
@@ -246,6 +255,41 @@ impl Nodes {
         }
     }
 
+    /// Everything arrives but what goes to this node, which has gone.
+    pub(crate) fn settle_without(&mut self, gone: usize) {
+        loop {
+            let mut frames = Vec::new();
+            for (from, server) in self.servers.iter_mut().enumerate().filter(|(from, _)| *from != gone) {
+                for to in server.peers() {
+                    while let Some(frame) = server.poll_transmit(to) {
+                        frames.push((from, to as usize, frame));
+                    }
+                }
+            }
+            if frames.is_empty() {
+                return;
+            }
+            for (_, to, bytes) in frames.into_iter().filter(|(_, to, _)| *to != gone) {
+                let frame = PeerFrames::default().advance(&mut &bytes[..]).expect("a frame").expect("whole");
+                self.servers[to].handle_frame(&frame, self.now_ns).expect("authentic");
+            }
+            self.settle_events();
+        }
+    }
+
+    /// Ranks run again after what they are was written down.
+    pub(crate) fn run_again(&mut self) {
+        for server in &mut self.servers {
+            server.ranks_run(self.now_ns);
+        }
+        self.settle_events();
+    }
+
+    /// All ranks.
+    pub(crate) fn ranks(&self) -> Vec<u32> {
+        self.clients.keys().copied().collect()
+    }
+
     /// Time passes.
     pub(crate) fn pass(&mut self, ns: u64) {
         self.now_ns += ns;
@@ -301,6 +345,66 @@ impl Nodes {
         for (key, value) in infos {
             call.info(key, value);
         }
+    }
+
+    /// `PMIx_Register_event_handler` for these codes.
+    pub(crate) fn register(&self, codes: &[i32]) -> Writer {
+        let mut call = self.command(13);
+        call.packed(1).size(codes.len());
+        if !codes.is_empty() {
+            call.packed(codes.len());
+        }
+        for code in codes {
+            call.i32(*code);
+        }
+        self.infos(&mut call, &[]);
+        call
+    }
+
+    /// `PMIx_Deregister_event_handler` for these.
+    pub(crate) fn deregister(&self, codes: &[i32]) -> Writer {
+        let mut call = self.command(14);
+        for code in codes {
+            call.status(Status(*code));
+        }
+        call
+    }
+
+    /// `PMIx_Notify_event`.
+    pub(crate) fn notify(&self, code: i32, range: u8, infos: &[(&str, Value<'_>)]) -> Writer {
+        let mut call = self.command(12);
+        call.status(Status(code)).packed(1).byte(range);
+        self.infos(&mut call, infos);
+        call
+    }
+
+    /// What a rank is told, and hears nothing else.
+    pub(crate) fn told(&mut self, rank: u32) -> Vec<Told> {
+        let heard = self.hear(rank);
+        heard.iter().filter(|(tag, _)| *tag == 0).map(|(_, body)| self.understand(body)).collect()
+    }
+
+    /// What a message says that nobody has asked for.
+    pub(crate) fn understand(&self, body: &[u8]) -> Told {
+        let mut reader = Reader::new(body, self.dialect);
+        assert_eq!((reader.packed(1), reader.byte(), reader.packed(1)), (Ok(()), Ok(12), Ok(())));
+        let code = reader.i32().expect("a code");
+        reader.packed(1).expect("a process");
+        let source = reader.process().expect("a process");
+        reader.packed(1).expect("a count");
+        let count = reader.size().expect("a count");
+        if count > 0 {
+            reader.packed(count).expect("as many");
+        }
+        let infos = (0..count).map(|_| {
+            let info = reader.info().expect("an info");
+            (String::from_utf8_lossy(info.key).into_owned(), (info.kind, info.value.to_vec()))
+        });
+        let infos = infos.collect();
+        reader.packed(1).expect("a range");
+        let range = reader.byte().expect("a range");
+        assert!(reader.is_empty());
+        Told { code, source: (source.space.to_vec(), source.rank), infos, range }
     }
 
     /// `PMIx_Get` of what a rank has put.

@@ -4,10 +4,12 @@
  *   meets parts ROUNDS      fences of overlapping parts of the job, ranks late in turns, and a group
  *   meets names             publish, look up, unpublish
  *   meets gone              a get from a rank that has finalized
+ *   meets events ROUNDS     what a rank says all others hear, once and in order; those of its node; those that ask later
  *   meets abort             rank 1 ends the job
  *   meets stay SECONDS      the same as exchange, again and again for so long
  */
 #include <pmix.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +155,73 @@ static void names(void) {
     IS(PMIx_Lookup(&found, 1, NULL, 0), PMIX_ERR_NOT_FOUND);
 }
 
+/* Events: of each of three codes, how many have come; the number that each brings is how many came before it. */
+enum { ALL = PMIX_EXTERNAL_ERR_BASE - 1, NEAR = ALL - 1, LATER = ALL - 2 };
+static atomic_int told[3], registered;
+
+static void hears(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                  pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data) {
+    int which = ALL - status, number = -1;
+    for (size_t n = 0; n < ninfo; n++)
+        if (PMIX_CHECK_KEY(&info[n], "number")) number = info[n].value.data.uint32;
+    CHECK(which >= 0 && which < 3 && PMIX_CHECK_NSPACE(source->nspace, me.nspace));
+    /* Who says something is told by its own library. */
+    CHECK(number == atomic_fetch_add(&told[which], 1));
+    if (done) done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static void is_registered(pmix_status_t status, size_t id, void *data) {
+    CHECK(status == PMIX_SUCCESS);
+    atomic_fetch_add(&registered, 1);
+}
+
+static void until(atomic_int *what, int count) {
+    for (int tries = 0; atomic_load(what) < count; tries++) {
+        CHECK(tries < 3000);
+        usleep(10000);
+    }
+    CHECK(atomic_load(what) == count);
+}
+
+static void say(pmix_status_t code, pmix_data_range_t range, uint32_t number) {
+    pmix_info_t info;
+    PMIX_INFO_LOAD(&info, "number", &number, PMIX_UINT32);
+    OK(PMIx_Notify_event(code, &me, range, &info, 1, NULL, NULL));
+    PMIX_INFO_DESTRUCT(&info);
+}
+
+static void events(int rounds) {
+    pmix_status_t codes[] = {ALL, NEAR}, later = LATER;
+    pmix_value_t *value;
+    PMIx_Register_event_handler(codes, 2, NULL, 0, hears, is_registered, NULL);
+    until(&registered, 1);
+    fence(NULL, 0, false);
+    if (me.rank == size - 1) {
+        say(LATER, PMIX_RANGE_NAMESPACE, 0);
+        for (int round = 0; round < rounds; round++) {
+            say(ALL, PMIX_RANGE_GLOBAL, round);
+            if (round % 2) usleep(3000);
+        }
+    }
+    until(&told[0], rounds);
+    if (me.rank == 0) say(NEAR, PMIX_RANGE_LOCAL, 0);
+    pmix_proc_t first = of(0);
+    OK(PMIx_Get(&first, PMIX_HOSTNAME, NULL, 0, &value));
+    char host[64];
+    snprintf(host, sizeof host, "%s", value->data.string);
+    PMIX_VALUE_RELEASE(value);
+    OK(PMIx_Get(&me, PMIX_HOSTNAME, NULL, 0, &value));
+    int is_near = !strcmp(host, value->data.string);
+    PMIX_VALUE_RELEASE(value);
+    if (is_near) until(&told[1], 1);
+    fence(NULL, 0, false);
+    PMIx_Register_event_handler(&later, 1, NULL, 0, hears, is_registered, NULL);
+    until(&registered, 2);
+    until(&told[2], 1);
+    fence(NULL, 0, false);
+    CHECK(told[0] == rounds && told[1] == is_near && told[2] == 1);
+}
+
 int main(int count, char **words) {
     const char *what = count > 1 ? words[1] : "exchange";
     int number = count > 2 ? atoi(words[2]) : 3;
@@ -181,6 +250,8 @@ int main(int count, char **words) {
         parts(number);
     } else if (!strcmp(what, "names")) {
         names();
+    } else if (!strcmp(what, "events")) {
+        events(number);
     } else if (!strcmp(what, "gone")) {
         if (me.rank > 0) {
             pmix_value_t *value;

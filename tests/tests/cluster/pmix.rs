@@ -73,9 +73,19 @@ fn what_is_put_later_is_waited_for_and_who_has_gone_is_not() {
 }
 
 #[test]
+fn what_a_rank_says_is_told_to_others_once_and_in_order() {
+    let cluster = cluster(4);
+    for options in [&["-n", "4"][..], &["-n", "7", "--ranks-per-node", "2"], &["-n", "1"]] {
+        let guest = guest();
+        let ran = cluster.run(&[options, &[&guest, "events", "20"]].concat()).success();
+        assert_eq!(sorted(&ran.text()), done(options[1].parse().expect("a number")), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn bad_links_change_nothing() {
     let cluster = Cluster::up_with(&["--nodes", "4", "--memory", "128M", "--loss", "1%", "--latency", "5ms"]);
-    for what in [&["exchange", "5"][..], &["parts", "5"]] {
+    for what in [&["exchange", "5"][..], &["parts", "5"], &["events", "9"]] {
         let guest = guest();
         let ran = cluster.run(&[&["-n", "4", &guest], what].concat()).success();
         assert!(ran.text().contains("rank 3: done"), "{what:?}: {}", ran.stderr);
@@ -93,7 +103,7 @@ fn an_abort_ends_the_job_with_its_code() {
 #[test]
 fn ranks_do_not_notice_that_they_are_taken_apart() {
     let cluster = Cluster::up_with(&["--nodes", "3", "--memory", "128M", "--freeze-every", "20ms"]);
-    for what in [&["exchange", "5"][..], &["parts", "5"], &["names"], &["later", "2"]] {
+    for what in [&["exchange", "5"][..], &["parts", "5"], &["names"], &["later", "2"], &["events", "9"]] {
         let guest = guest();
         let size = if what[0] == "later" { "2" } else { "3" };
         let ran = cluster.run(&[&["-n", size, &guest], what].concat()).success();

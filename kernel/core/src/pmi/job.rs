@@ -17,6 +17,7 @@ use coppice_protocol::ids::{JobId, JobNode, NodeId, Rank};
 use coppice_protocol::pmi::{Event, Placement, Server};
 use coppice_protocol::world::JobKey;
 
+use super::abort::{reason_of, status_of};
 use super::peers;
 use super::way::Way;
 use crate::agent::Failures;
@@ -354,7 +355,13 @@ impl Job {
 
     /// The job's ranks are being ended on purpose.
     pub(super) fn kill(&self) {
-        self.state.lock().is_killed = true;
+        {
+            let mut state = self.state.lock();
+            state.is_killed = true;
+            if let Some(server) = &mut state.server {
+                server.set_ending();
+            }
+        }
         self.changed.wake_all();
     }
 
@@ -474,22 +481,5 @@ impl Job {
             // There is one for each node, for which there always is room.
             let _ = watchers.watch(waker);
         }
-    }
-}
-
-/// What a shell would show of a process that exited with this code; never success.
-fn status_of(code: i32) -> u8 {
-    match (code & 0xff) as u8 {
-        0 => 1,
-        status => status,
-    }
-}
-
-fn reason_of(rank: Rank, code: i32, message: &str) -> String {
-    let message = message.trim();
-    if message.is_empty() {
-        format!("rank {rank} aborted the job with code {code}")
-    } else {
-        format!("rank {rank} aborted the job with code {code}: {message}")
     }
 }

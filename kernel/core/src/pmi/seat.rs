@@ -10,7 +10,7 @@ use coppice_protocol::control::Exit;
 use coppice_protocol::ids::Rank;
 use coppice_protocol::limits::{PMI_PORT, PMIX_PORT};
 use coppice_protocol::pmi::Conversation;
-use coppice_protocol::pmix::Client;
+use coppice_protocol::pmix::{Client, SERVER_SPACE};
 use coppice_protocol::text::ByteString;
 
 use super::job::Job;
@@ -23,9 +23,6 @@ use crate::limits::PMI_SETTLE_NS_MAX;
 
 /// The descriptor at which a rank finds PMI: high, so that the first file that a program opens is 3 as everywhere.
 pub(crate) const PMI_DESCRIPTOR: i32 = 255;
-
-/// The name space of the nodes' PMIx servers, whose ranks there are the job's nodes.
-const PMIX_SERVER: &str = "coppice";
 
 /// Where a rank's process connects with the node.
 struct Ports {
@@ -107,7 +104,7 @@ impl Seat {
     /// MPICH is to use are the user's if he has set them.
     pub(crate) fn environment(&self, wanted: &[ByteString]) -> Vec<ByteString> {
         let (address, rank, size) = (self.job.here().address(), self.rank, self.job.size());
-        let pmix_uri = format!("{PMIX_SERVER}.{};tcp4://127.0.0.1:{PMIX_PORT}", self.job.here().0);
+        let pmix_uri = format!("{SERVER_SPACE}.{};tcp4://127.0.0.1:{PMIX_PORT}", self.job.here().0);
         let ours = [
             ("PMI_FD", format!("{PMI_DESCRIPTOR}")),
             ("PMI_RANK", format!("{rank}")),

@@ -34,7 +34,7 @@ use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
 
 /// What a record begins with: another kernel may write others.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// See this module.
 #[derive(Serialize, Deserialize)]

@@ -70,7 +70,19 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
         get.packed(1).text(SPACE).packed(1).u32(0).packed(1).size(0).packed(1).text(b"card");
         let mut abort = call(1);
         abort.packed(1).i32(3).packed(1).text(b"words").packed(1).size(0);
-        let calls = [call(0), commit, get, fence, abort, call(5)].map(|writer| message(writer.bytes()));
+        let mut ask = call(13);
+        ask.packed(1).size(2).packed(2).i32(-3001).i32(-7).packed(1).size(0);
+        let mut tell = call(12);
+        let targets = [Process { space: SPACE, rank: 1 }];
+        tell.packed(1).i32(-3001).packed(1).byte(6).packed(1).size(2).packed(2);
+        tell.info("pmix.evrange", &Value::Processes(&targets)).info("pmix.evnondef", &Value::Truth(true));
+        let mut ask_no_more = call(14);
+        ask_no_more.packed(1).i32(-3001);
+        let mut query = call(15);
+        query.packed(1).size(1).packed(1).i32(2).text(b"pmix.qry.ptable").text(b"pmix.qry.ns");
+        query.size(1).info("pmix.nspace", &Value::Text("k0"));
+        let calls = [call(0), commit, get, fence, ask, tell, ask_no_more, query, abort, call(5)]
+            .map(|writer| message(writer.bytes()));
         examples.push([&[choice, 200], &calls.concat()[..]].concat());
         examples.extend(calls.iter().map(|call| [&[choice, 7], &call[..]].concat()));
         let module: &[u8] = if choice == 0 { b"v4" } else { b"v21" };

@@ -13,9 +13,9 @@ use crate::pmi::space::PutError;
 use crate::pmix::{Buckets, CallId, Desk, Dialect, Pairs, Places, Reader, Status, Writer, pieces};
 
 /// Where the job's ranks are, and which of this node have left.
-struct Whereabouts<'a> {
-    placement: &'a Placement,
-    ranks: &'a [Local],
+pub(super) struct Whereabouts<'a> {
+    pub(super) placement: &'a Placement,
+    pub(super) ranks: &'a [Local],
 }
 
 impl Places for Whereabouts<'_> {
@@ -144,7 +144,7 @@ impl Server {
     pub(super) fn handle_parcel(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
         self.spread.verify(frame)?;
         let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
-        let ranks = self.pmix.handle_parcel(frame.body(), &places, now_ns)?;
+        let ranks = self.pmix.handle_parcel(frame.body(), (self.here, &places), now_ns)?;
         self.released(ranks);
         Ok(())
     }
@@ -159,8 +159,7 @@ impl Server {
     /// The ranks run again, or go on.
     pub(super) fn cards_go_on(&mut self, now_ns: u64) {
         let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
-        self.pmix.go_on(&places, now_ns);
-        let ranks = self.pmix.take_released();
+        let ranks = self.pmix.go_on(&places, now_ns);
         self.released(ranks);
     }
 
@@ -172,7 +171,7 @@ impl Server {
         self.released(ranks);
     }
 
-    fn released(&mut self, ranks: Vec<Rank>) {
+    pub(super) fn released(&mut self, ranks: Vec<Rank>) {
         self.events.extend(ranks.into_iter().map(Event::Released));
     }
 
