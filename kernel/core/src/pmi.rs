@@ -46,6 +46,7 @@ use crate::agent::Failures;
 use crate::executor::WaitQueue;
 use crate::limits::PMI_CHARGE_BYTES;
 use crate::net::Neighbours;
+use crate::process::{Identity, PROCESS_IDS};
 use crate::quota::Quota;
 use crate::sync::{LockLevel, Mutex};
 
@@ -95,6 +96,7 @@ impl Pmi {
             let neighbours = Arc::clone(&self.shared.neighbours);
             let job = Job::new(id, &launch.world.key, placement, self.shared.node, neighbours, failures, charge);
             let job = job.ok_or_else(|| format!("node {} has no part in the job", self.shared.node))?;
+            job.set_program(&Identity::executable(launch), PROCESS_IDS);
             if launch.restore.is_some() {
                 job.await_record();
             }

@@ -135,9 +135,9 @@ proptest! {
         for who in who {
             says(&mut nodes, who.index(size) as u32, &mut said);
         }
-        for node in 0..counts.len() {
+        for (node, frames) in frames.into_iter().enumerate().take(counts.len()) {
             let _ = nodes.servers[node].record();
-            nodes.deliver(frames[node]);
+            nodes.deliver(frames);
         }
         nodes.run_again();
         for _ in 0..8 {

@@ -324,6 +324,13 @@ impl Job {
         self.with(Server::ranks_run);
     }
 
+    /// What its ranks run, and which ids their processes have.
+    pub(super) fn set_program(&self, path: &[u8], ids: (u32, u32)) {
+        if let Some(server) = &mut self.state.lock().server {
+            server.set_program(path, ids);
+        }
+    }
+
     /// What was written down is to come.
     pub(super) fn await_record(&self) {
         if let Some(server) = &mut self.state.lock().server {

@@ -72,11 +72,9 @@ impl NodeFacts {
     }
 }
 
-/// Process id of rank 0. Those of the ranks of a job differ, so that names made from them do.
-const PROCESS_ID_FIRST: u32 = 1000;
-
-/// Highest process id, as on Linux.
-const PROCESS_ID_MAX: u32 = 4_194_303;
+/// Process id of rank 0, and the highest that there is, as on Linux. Those of the ranks of a job differ, so that names
+/// made from them do.
+pub(crate) const PROCESS_IDS: (u32, u32) = (1000, 4_194_303);
 
 /// Who a process is. Does not change in its life.
 #[derive(Serialize, Deserialize)]
@@ -105,15 +103,20 @@ impl Identity {
             job: launch.job,
             rank: launch.rank,
             size: launch.size,
-            pid: PROCESS_ID_FIRST.saturating_add(launch.rank.0).min(PROCESS_ID_MAX),
+            pid: PROCESS_IDS.0.saturating_add(launch.rank.0).min(PROCESS_IDS.1),
             user: launch.user,
             group: launch.group,
             program: launch.program,
             program_bytes: launch.program_bytes,
-            executable: tidy(&absolute(&launch.directory, &launch.path)).into(),
+            executable: Self::executable(launch),
             arguments: launch.arguments.clone(),
             core_file: launch.core_file,
         }
+    }
+
+    /// Absolute path of the program of a process that is launched so, as far as its user said.
+    pub(crate) fn executable(launch: &Launch) -> ByteString {
+        tidy(&absolute(&launch.directory, &launch.path)).into()
     }
 
     /// What that takes of the heap, bytes.
@@ -135,7 +138,7 @@ impl Identity {
     /// locks in memory that ranks share hold them.
     pub(crate) fn threads(&self, world: &World, life_bytes: usize) -> Threads {
         let local = self.rank.0 % world.ranks_per_node.max(1);
-        let others = PROCESS_ID_FIRST.saturating_add(self.size).saturating_add(local * THREAD_IDS);
+        let others = PROCESS_IDS.0.saturating_add(self.size).saturating_add(local * THREAD_IDS);
         Threads::new(self.pid, others, life_bytes)
     }
 
