@@ -154,6 +154,12 @@ pub fn pmix() -> PathBuf {
     crate::cluster::binaries().join("../pmix")
 }
 
+/// Where `cargo xtask pmix` puts OpenPMIx's own tests.
+#[must_use]
+pub fn pmix_tests() -> PathBuf {
+    pmix().with_file_name("pmix-tests")
+}
+
 /// The MPI that a tool chain is of.
 fn mpi(toolchain: Toolchain) -> Option<PathBuf> {
     match toolchain {

@@ -48,6 +48,7 @@ mod objects_listed;
 mod pmi;
 mod pmi_names;
 mod pmix;
+mod pmix_own;
 mod ranks;
 mod regions;
 mod retention;

@@ -1,6 +1,6 @@
 //! The measuring programs of `tests/guests/c`, compiled statically.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -32,14 +32,38 @@ pub(crate) fn compile_with(compiler: &str, name: &str, output: &str, options: &[
 /// # Errors
 /// If MPICH cannot be built or its compiler complains.
 pub(crate) fn compile_mpi(name: &str) -> Result<PathBuf> {
-    let mpicc = crate::mpich::ready()?.prefix.join("bin/mpicc");
+    compile_mpi_with(&crate::mpich::ready()?.prefix, name, &format!("{name}-bench"))
+}
+
+/// Compiles `tests/guests/mpi/NAME.c` with the MPI in that directory, as `output`, and returns the program.
+///
+/// # Errors
+/// If its compiler complains.
+pub(crate) fn compile_mpi_with(mpi: &Path, name: &str, output: &str) -> Result<PathBuf> {
+    let source = root().join("tests/guests/mpi").join(format!("{name}.c"));
+    linked(&mpi.join("bin/mpicc").to_string_lossy(), &source, output, &[])
+}
+
+/// Compiles `tests/guests/pmix/NAME.c` with our OpenPMIx and returns the program.
+///
+/// # Errors
+/// If OpenPMIx cannot be built or the compiler complains.
+pub(crate) fn compile_pmix(name: &str) -> Result<PathBuf> {
+    let prefix = crate::pmix::ready()?.prefix;
+    let (include, library) = (format!("-I{}/include", prefix.display()), format!("-L{}/lib", prefix.display()));
+    let source = root().join("tests/guests/pmix").join(format!("{name}.c"));
+    let below = ["-lpmix", "-lhwloc", "-levent_pthreads", "-levent_core", "-lm", "-lpthread"];
+    linked("gcc", &source, &format!("{name}-bench"), &[&[include.as_str(), &library][..], &below].concat())
+}
+
+/// Compiles a source to a static program in the directory of guests; a log has what was said.
+fn linked(compiler: &str, source: &Path, output: &str, options: &[&str]) -> Result<PathBuf> {
     let directory = target().join("guests");
     std::fs::create_dir_all(&directory).context("cannot make a directory for guests")?;
-    let output = directory.join(format!("{name}-bench"));
-    let source = root().join("tests/guests/mpi").join(format!("{name}.c"));
-    let log = directory.join(format!("{name}.log"));
-    let mut compiler = command(&mpicc.to_string_lossy(), &["-O2", "-Wall", "-static", "-o"]);
-    run_logged(compiler.arg(&output).arg(source), &log)?;
+    let log = directory.join(format!("{output}.log"));
+    let output = directory.join(output);
+    let mut compiler = command(compiler, &["-O2", "-Wall", "-static", "-o"]);
+    run_logged(compiler.arg(&output).arg(source).args(options), &log)?;
     Ok(output)
 }
 

@@ -1,47 +1,129 @@
-//! How long ranks take to find each other, beside MPICH's own starter on this host.
+//! How long ranks take to find each other, by the library that they are linked with, beside the starters of this host;
+//! and what that costs a node in instructions.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::Figure;
 use super::cluster::Cluster;
-use super::guest::{compile_mpi, number};
+use super::guest::{compile_mpi_with, compile_pmix, number};
+use super::{Figure, grouped};
 use crate::build::Built;
-use crate::mpich;
+use crate::mpich::{Flavour, ready, ready_with};
+use crate::openmpi;
 
 /// Runs measured after a first one; the median counts.
 const RUNS: usize = 5;
+
+/// Nodes of the cluster that all ranks share.
+const NODES: u32 = 8;
+
+/// Memory of a node: four ranks of Open MPI take most of it.
+const MEMORY: &str = "512M";
+
+/// A library, and the program that measures, linked with it.
+struct Library {
+    title: &'static str,
+    program: String,
+    /// What starts it on this host, a program and its options.
+    starter: (PathBuf, &'static [&'static str]),
+}
 
 /// All figures of starting MPI programs.
 ///
 /// # Errors
 /// If a measurement fails.
 pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
-    let program = compile_mpi("init")?;
-    let path = program.to_str().context("path is not UTF-8")?;
-    let mpiexec = mpich::ready()?.prefix.join("bin/mpiexec");
-    let cluster = Cluster::up(built, &["--nodes", "32"])?;
-    [8_u32, 32]
-        .map(|ranks| {
-            let n = ranks.to_string();
-            let on_nodes = median(|| cluster.output(&["run", "--quiet", "-n", &n, path]))?;
-            let native = median(|| {
-                let output = Command::new(&mpiexec).args(["-n", &n, path]).output()?;
-                if !output.status.success() {
-                    bail!("mpiexec failed: {}", String::from_utf8_lossy(&output.stderr));
-                }
-                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-            })?;
-            Ok(Figure {
-                name: format!("MPI_Init to first message, {ranks} ranks, slowest rank"),
-                measured: format!("{on_nodes:.1} ms"),
-                beside: format!("mpiexec on the host, no emulation: {native:.1} ms"),
-                wanted: "–",
-            })
+    let libraries = libraries()?;
+    let mut figures = Vec::new();
+    let cluster = Cluster::up(built, &["--nodes", &NODES.to_string(), "--memory", MEMORY])?;
+    for ranks in [NODES, 4 * NODES] {
+        for library in &libraries {
+            figures.push(library.to_first_message(&cluster, ranks)?);
+        }
+    }
+    drop(cluster);
+    let counted = Cluster::up(built, &["--nodes", "1", "--memory", MEMORY, "--icount"])?;
+    let first = libraries.first().context("no library")?.to_init(&counted)?;
+    for library in &libraries {
+        let instructions = library.to_init(&counted)?;
+        figures.push(Figure {
+            name: format!("launch → past MPI_Init, {}, 1 rank, instructions it used", library.title),
+            measured: grouped(instructions as u64),
+            beside: format!("{:.1} × PMI-1", instructions / first),
+            wanted: "–",
+        });
+    }
+    figures.push(get(&counted)?);
+    Ok(figures)
+}
+
+/// All of them, built.
+fn libraries() -> Result<Vec<Library>> {
+    let compiled = |title, prefix: PathBuf, starter| -> Result<Library> {
+        let name = prefix.file_name().unwrap_or_default().to_string_lossy();
+        let program = compile_mpi_with(&prefix, "init", &format!("init-{name}-bench"))?;
+        let program = program.to_str().context("path is not UTF-8")?.to_owned();
+        Ok(Library { title, program, starter })
+    };
+    let (mpich, openmpi) = (ready()?.prefix, openmpi::ready()?.prefix);
+    let hydra = || (mpich.join("bin/mpiexec"), &[] as &[_]);
+    let mpirun = (openmpi.join("bin/mpirun"), &["--allow-run-as-root", "--oversubscribe"] as &[_]);
+    Ok(vec![
+        compiled("MPICH with PMI-1", mpich.clone(), hydra())?,
+        compiled("MPICH with PMI-2", ready_with(Flavour::Pmi2)?.prefix, hydra())?,
+        compiled("Open MPI", openmpi, mpirun)?,
+    ])
+}
+
+impl Library {
+    /// From the call of `MPI_Init` to the first message, on nodes and on this host. Wall times, which move with load.
+    fn to_first_message(&self, cluster: &Cluster, ranks: u32) -> Result<Figure> {
+        let (n, per_node) = (ranks.to_string(), (ranks / NODES).to_string());
+        let run = ["run", "--quiet", "-n", &n, "--ranks-per-node", &per_node, &self.program];
+        let on_nodes = median(|| cluster.output(&run))?;
+        let starter = self.starter.0.file_name().unwrap_or_default().to_string_lossy();
+        let beside = format!("{starter} on the host, no emulation: {:.1} ms", self.on_host(&n)?);
+        Ok(Figure {
+            name: format!("MPI_Init to first message, {}, {ranks} ranks on {NODES} nodes, slowest", self.title),
+            measured: format!("{on_nodes:.1} ms"),
+            beside,
+            wanted: "–",
         })
-        .into_iter()
-        .collect()
+    }
+
+    fn on_host(&self, ranks: &str) -> Result<f64> {
+        let (program, options) = &self.starter;
+        median(|| {
+            let output = Command::new(program).args(*options).args(["-n", ranks, &self.program]).output()?;
+            if !output.status.success() {
+                bail!("{} failed: {}", program.display(), String::from_utf8_lossy(&output.stderr));
+            }
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        })
+    }
+
+    /// What a rank uses of a processor from its launch until it is past `MPI_Init`, ns of a node that counts
+    /// instructions. What the program waits for its pages is no part of it, and they are there in the second run.
+    fn to_init(&self, counted: &Cluster) -> Result<f64> {
+        let run = ["run", "--quiet", &self.program];
+        counted.output(&run)?;
+        number(&counted.output(&run)?, "start-to-init")
+    }
+}
+
+/// What a `PMIx_Get` costs that the node answers.
+fn get(counted: &Cluster) -> Result<Figure> {
+    let program = compile_pmix("gets")?;
+    let path = program.to_str().context("path is not UTF-8")?;
+    let text = counted.output(&["run", "--quiet", "-n", "2", "--ranks-per-node", "2", path])?;
+    Ok(Figure {
+        name: "PMIx_Get answered by the node, the library's work included, instructions".into(),
+        measured: grouped(number(&text, "get-answered")? as u64),
+        beside: format!("answered by the library itself: {}", grouped(number(&text, "get-kept")? as u64)),
+        wanted: "–",
+    })
 }
 
 /// The median of what runs after a first one print.
