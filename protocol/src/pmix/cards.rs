@@ -72,6 +72,12 @@ impl Cards {
         self.ranks.get(&rank).is_some_and(|card| card.near.contains_key(key))
     }
 
+    /// Whether a rank of the node has put a key for others elsewhere, and for nobody there.
+    #[must_use]
+    pub fn is_kept_from_here(&self, rank: Rank, key: &[u8]) -> bool {
+        self.ranks.get(&rank).is_some_and(|card| card.far.contains_key(key) && !card.near.contains_key(key))
+    }
+
     /// Whether a rank of the node has committed anything, or nothing.
     #[must_use]
     pub fn is_there(&self, rank: Rank) -> bool {

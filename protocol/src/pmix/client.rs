@@ -332,7 +332,7 @@ impl Client {
         card.packed(1).process(process);
         if server.append_card(awaited.of, awaited.key.as_deref(), dialect, &mut card) {
             self.say_card(awaited.tag, dialect, card.bytes());
-        } else if let Some(status) = server.why_nothing(awaited.of) {
+        } else if let Some(status) = server.why_nothing(awaited.of, awaited.key.as_deref()) {
             self.say_status(awaited.tag, dialect, status);
         } else if awaited.deadline_ns.is_some_and(|deadline_ns| deadline_ns <= now_ns) {
             self.say_status(awaited.tag, dialect, Status::TIMEOUT);

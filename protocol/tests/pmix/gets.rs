@@ -94,6 +94,21 @@ fn what_is_not_there_yet_is_waited_for() {
     assert_eq!((heard.len(), heard[0].0, nodes.card(&heard[0].1).len()), (1, tag, 2));
 }
 
+/// Nobody beside it waits for what a rank has put for others elsewhere, unless it puts it for them as well.
+#[test]
+fn what_is_put_for_others_is_not_waited_for() {
+    let mut nodes = Nodes::new(&[2, 1], Dialect::Short);
+    let call = nodes.get(0, Some("key"), &[]);
+    let tag = nodes.call(1, &call);
+    commit(&mut nodes, 0, REMOTE, &[("key", Value::Number(1))]);
+    let heard = nodes.hear(1);
+    assert_eq!((heard.len(), heard[0].0, nodes.status(&heard[0].1)), (1, tag, Status::NOT_FOUND));
+    assert_eq!(nodes.ask_status(1, &call), Status::NOT_FOUND);
+    commit(&mut nodes, 0, LOCAL, &[("key", Value::Number(1))]);
+    let answer = nodes.ask(1, &call);
+    assert_eq!(nodes.card(&answer).len(), 1);
+}
+
 #[test]
 fn nobody_waits_for_who_is_gone_or_longer_than_wanted() {
     let mut nodes = Nodes::new(&[2], Dialect::Wide);

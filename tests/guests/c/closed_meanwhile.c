@@ -4,12 +4,16 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* The thread is about to call. */
+static atomic_int is_there;
 
 static void check(int is_right, const char *what) {
     if (!is_right) {
@@ -20,6 +24,7 @@ static void check(int is_right, const char *what) {
 
 static void *reads(void *number) {
     char bytes[9];
+    is_there = 1;
     long count = read(*(int *)number, bytes, sizeof bytes);
     printf("read %ld: %.*s\n", count, (int)count, bytes);
     return 0;
@@ -27,12 +32,14 @@ static void *reads(void *number) {
 
 static void *receives(void *number) {
     char bytes[9];
+    is_there = 1;
     long count = recv(*(int *)number, bytes, sizeof bytes, 0);
     printf("recv %ld: %.*s\n", count, (int)count, bytes);
     return 0;
 }
 
 static void *accepts(void *number) {
+    is_there = 1;
     int made = accept(*(int *)number, 0, 0);
     check(made >= 0, "accept");
     char byte = 0;
@@ -44,6 +51,7 @@ static void *accepts(void *number) {
 
 static void *waits(void *number) {
     struct epoll_event event;
+    is_there = 1;
     int count = epoll_wait(*(int *)number, &event, 1, -1);
     printf("epoll_wait: %d %d\n", count, count == 1 ? event.data.fd : -1);
     return 0;
@@ -56,7 +64,9 @@ static void moment(void) {
 
 static pthread_t begin(void *(*waits)(void *), int *number) {
     pthread_t thread;
+    is_there = 0;
     check(pthread_create(&thread, 0, waits, number) == 0, "pthread_create");
+    while (!is_there) usleep(1000);
     moment();
     int nothing = open("/dev/null", O_RDWR);
     check(nothing >= 0 && dup2(nothing, *number) == *number && close(nothing) == 0, "dup2");

@@ -169,11 +169,13 @@ impl Socket {
         self.watchers.notify();
     }
 
-    /// How often those who watch it were, or would have been, told of something.
-    pub(crate) fn changes(&self) -> u64 {
+    /// How often those who watch it were, or would have been, told of something. Nobody counts that for those that are
+    /// connected with the kernel.
+    pub(crate) fn changes(&self) -> Option<u64> {
         match &self.transport {
-            Transport::Tcp(tcp) => tcp.changes(),
-            Transport::Udp(udp) => udp.changes(),
+            _ if self.service().is_some() => None,
+            Transport::Tcp(tcp) => Some(tcp.changes()),
+            Transport::Udp(udp) => Some(udp.changes()),
         }
     }
 

@@ -135,10 +135,15 @@ impl Server {
         self.placement.nodes() > 1
     }
 
-    /// Why a rank puts nothing more, if that is so: it is gone, or has said that it is done.
-    pub(crate) fn why_nothing(&self, rank: Rank) -> Option<Status> {
+    /// Why ranks here do not get a key of a rank, if that is so: it is gone, or has said that it is done, or has put
+    /// that for ranks elsewhere only.
+    pub(crate) fn why_nothing(&self, rank: Rank, key: Option<&[u8]>) -> Option<Status> {
         let has_left = self.ranks.iter().any(|local| local.rank == rank && local.departure.is_some());
-        if has_left { Some(Status::NOT_FOUND) } else { self.pmix.exchange.why_nothing(rank) }
+        if has_left || key.is_some_and(|key| self.pmix.cards.is_kept_from_here(rank, key)) {
+            Some(Status::NOT_FOUND)
+        } else {
+            self.pmix.exchange.why_nothing(rank)
+        }
     }
 
     pub(super) fn handle_parcel(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {

@@ -35,7 +35,7 @@ struct InterestRecord {
 /// How often a file that changes from outside, while its process is data, has changed; `None`: nobody counts that.
 fn changes(file: &OpenFile) -> Option<u64> {
     match &file.object {
-        Object::Socket(socket) => Some(socket.changes()),
+        Object::Socket(socket) => socket.changes(),
         Object::Service(_) | Object::Standard(_) => None,
         _ => Some(0),
     }

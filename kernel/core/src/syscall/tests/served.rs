@@ -6,7 +6,7 @@ use coppice_protocol::syscalls as nr;
 
 use crate::abi::socket::{NAME_BYTES, name, parse_name};
 use crate::errno::Errno;
-use crate::files::flags;
+use crate::files::{Object, flags};
 use crate::process::testing::{Bench, ECHO_BYTES_MAX, ECHO_PORT, MEMORY};
 
 const STREAM: u64 = 1;
@@ -114,4 +114,26 @@ fn it_is_there_again_when_its_process_was_data() {
     assert_eq!((result, bench.get(INTO, 5)), (Some(5), b"later".to_vec()));
     assert_eq!(asked_name(&bench, nr::GETPEERNAME, s), (Ipv4Addr::LOCALHOST, ECHO_PORT));
     assert_eq!((send(&bench, s, b"more"), poll(&bench, s, READ)), (4, READ));
+}
+
+/// Whoever it is connected with may have something else to say to a process that is made again, and may have to be
+/// asked for it.
+#[test]
+fn who_watches_it_looks_again_when_its_process_was_data() {
+    let bench = Bench::new(&[]);
+    let (watched, other) = (connected(&bench, 0), connected(&bench, 0));
+    let poller = u64::try_from(bench.call(nr::EPOLL_CREATE1, &[0])).expect("a descriptor");
+    let wanted = bench.put(ENTRY, &[&u32::from(READ).to_le_bytes()[..], &[0; 8]].concat());
+    assert_eq!(bench.call(nr::EPOLL_CTL, &[poller, 1, watched, wanted]), 0);
+    assert_eq!(bench.call(nr::EPOLL_WAIT, &[poller, MEMORY + INTO, 1, 0]), 0);
+    let to_be_looked_at = |bench: &Bench| {
+        let file = bench.process.descriptors.get(poller as i32).expect("it is open");
+        let Object::Poller(poller) = &file.object else { panic!("it is one") };
+        poller.queued()
+    };
+    assert_eq!(to_be_looked_at(&bench), 0);
+    let (bench, result) = bench.frozen_while(nr::RECVFROM, &[other, MEMORY + INTO, 100, 0, 0, 0], |bench| {
+        assert_eq!((to_be_looked_at(bench), send(bench, other, b"later")), (1, 5));
+    });
+    assert_eq!(result, Some(5));
 }
