@@ -111,7 +111,7 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
             assert!(mpicc.exists(), "no {}: build it first, see `cargo xtask mpich --help`", mpicc.display());
             // gcc takes MPI_STATUSES_IGNORE for an array that is too short.
             let mut mpicc = compiler(&mpicc.to_string_lossy(), &["-O2", "-Wall", "-Wno-stringop-overflow", "-static"]);
-            if matches!(toolchain, Toolchain::MpiOpenMp | Toolchain::MpichPmi2) {
+            if toolchain != Toolchain::Mpi {
                 mpicc.arg("-fopenmp");
             }
             mpicc
