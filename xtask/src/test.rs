@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 
 use crate::command::{cargo, root};
-use crate::{build, mpich, openmpi, setup, tidy};
+use crate::{build, mpich, pmix, setup, tidy};
 
 /// What to test.
 #[derive(Args)]
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         .inspect_err(|error| eprintln!("xtask: {error:#}\nxtask: that ends it, once what is being built is"));
     let built = others.map_or(Ok(Ok(())), std::thread::JoinHandle::join);
     let (mut count, mut failures) = tested?;
-    built.map_err(|_| anyhow!("building MPICH, OpenPMIx and Open MPI panicked"))??;
+    built.map_err(|_| anyhow!("building MPICH and OpenPMIx panicked"))??;
     if !options.host_only {
         let name = format!("cluster ({} cores a node)", options.cores);
         run_tests(cluster_tests(options), options, &name, &mut count, &mut failures)?;
@@ -84,11 +84,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     conclude(&count, &failures)
 }
 
-/// Builds what guests of the cluster tests are made with that others wrote: MPICH and its tests, Open MPI, and OpenPMIx
-/// below it.
+/// Builds what guests of the cluster tests are made with that others wrote.
 fn others_sources() -> Result<()> {
     mpich::suite::build_fast()?;
-    openmpi::ready().map(drop)
+    pmix::ready().map(drop)
 }
 
 /// What tells most in the shortest time: neither lints nor models nor MPICH.
@@ -133,7 +132,7 @@ fn conclude(count: &Count, failures: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What needs none of what others wrote: tidiness, the tests of the host's crates, and building what clusters consist
+/// What needs neither MPICH nor OpenPMIx: tidiness, the tests of the host's crates, and building what clusters consist
 /// of. Returns the count so far and what failed.
 fn before_clusters(options: &Options) -> Result<(Count, Vec<String>)> {
     if !options.no_tidy {

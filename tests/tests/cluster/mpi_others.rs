@@ -1,7 +1,7 @@
 //! Programs built with other MPIs than those of the other tests: how their ranks find each other, and what else they
 //! ask of those who start them, is their own.
 //!
-//! Each takes its minutes to build, so some are run when they are asked for: what they need is with `#[ignore]`; then
+//! Each takes its minutes to build, so they are run when they are asked for: what they need is with `#[ignore]`; then
 //! these with `--ignored`.
 
 use coppice_tests::Cluster;
@@ -88,6 +88,7 @@ fn mpich_with_pmi_2() {
 
 /// With a core for each rank: those of Open MPI poll while they wait.
 #[test]
+#[ignore = "needs cargo xtask openmpi"]
 fn open_mpi() {
     results_are_right(&cluster(4, &[]), Toolchain::OpenMpi, 4, 1);
 }
