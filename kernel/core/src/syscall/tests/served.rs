@@ -127,12 +127,12 @@ fn who_watches_it_looks_again_when_its_process_was_data() {
     assert_eq!(bench.call(nr::EPOLL_CTL, &[poller, 1, watched, wanted]), 0);
     assert_eq!(bench.call(nr::EPOLL_WAIT, &[poller, MEMORY + INTO, 1, 0]), 0);
     let to_be_looked_at = |bench: &Bench| {
-        let file = bench.process.descriptors.get(poller as i32).expect("it is open");
+        let file = bench.process.files.lock().get(poller as i32).expect("it is open");
         let Object::Poller(poller) = &file.object else { panic!("it is one") };
         poller.queued()
     };
     assert_eq!(to_be_looked_at(&bench), 0);
-    let (bench, result) = bench.frozen_while(nr::RECVFROM, &[other, MEMORY + INTO, 100, 0, 0, 0], |bench| {
+    let (_bench, result) = bench.frozen_while(nr::RECVFROM, &[other, MEMORY + INTO, 100, 0, 0, 0], |bench| {
         assert_eq!((to_be_looked_at(bench), send(bench, other, b"later")), (1, 5));
     });
     assert_eq!(result, Some(5));
