@@ -50,7 +50,7 @@ pub(crate) use device::Device;
 pub(crate) use event::Event;
 pub(crate) use input::Input;
 pub(crate) use open_file::{OPEN_FILE_BYTES, Object, OpenFile, S_IFREG, Shipped, Standard};
-pub(crate) use path::{absolute, components, tidy};
+pub(crate) use path::{absolute, components, executable};
 pub(crate) use readiness::Ready;
 pub(crate) use service::{NoServers, Servers, Service};
 pub(crate) use signal_board::SignalBoard;

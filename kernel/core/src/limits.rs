@@ -325,3 +325,7 @@ pub const REGION_LOOKS: u32 = 10;
 
 /// How long that is waited for each time, ns.
 pub const REGION_LOOK_NS: u64 = 10_000_000;
+
+/// Process id of rank 0, and the highest that there is, as on Linux. Those of the ranks of a job differ, so that names
+/// made from them do.
+pub const PROCESS_IDS: (u32, u32) = (1000, 4_194_303);

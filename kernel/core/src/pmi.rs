@@ -44,9 +44,9 @@ pub(crate) use self::seat::{PMI_DESCRIPTOR, Seat};
 
 use crate::agent::Failures;
 use crate::executor::WaitQueue;
-use crate::limits::PMI_CHARGE_BYTES;
+use crate::files::executable;
+use crate::limits::{PMI_CHARGE_BYTES, PROCESS_IDS};
 use crate::net::Neighbours;
-use crate::process::{Identity, PROCESS_IDS};
 use crate::quota::Quota;
 use crate::sync::{LockLevel, Mutex};
 
@@ -96,7 +96,7 @@ impl Pmi {
             let neighbours = Arc::clone(&self.shared.neighbours);
             let job = Job::new(id, &launch.world.key, placement, self.shared.node, neighbours, failures, charge);
             let job = job.ok_or_else(|| format!("node {} has no part in the job", self.shared.node))?;
-            job.set_program(&Identity::executable(launch), PROCESS_IDS);
+            job.set_program(&executable(&launch.directory, &launch.path), PROCESS_IDS);
             if launch.restore.is_some() {
                 job.await_record();
             }

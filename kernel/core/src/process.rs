@@ -59,5 +59,5 @@ pub use end::End;
 pub(crate) use memory::Unfinished;
 pub(crate) use outcome::{Awaited, Failure, Immediate, Trouble};
 pub use state::NodeFacts;
-pub(crate) use state::{Account, Identity, PROCESS_IDS, Process, list_bytes};
+pub(crate) use state::{Account, Identity, Process, list_bytes};
 pub(crate) use thread_state::ThreadState;

@@ -21,6 +21,11 @@ pub(crate) fn components(path: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> 
     path.split(|byte| *byte == b'/')
 }
 
+/// The absolute path of a program that was called so in a directory.
+pub(crate) fn executable(directory: &[u8], path: &[u8]) -> Vec<u8> {
+    tidy(&absolute(directory, path))
+}
+
 /// An absolute path without what changes nothing: repeated slashes and `.`. What `..` leads to depends on links.
 pub(crate) fn tidy(path: &[u8]) -> Vec<u8> {
     let mut tidied = Vec::with_capacity(path.len());

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock;
 use crate::files::locks::Locks;
-use crate::files::{Closer, Descriptors, NoServers, Servers, Turns, absolute, components, tidy};
-use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, THREAD_IDS};
+use crate::files::{Closer, Descriptors, NoServers, Servers, Turns, components, executable};
+use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, PROCESS_IDS, THREAD_IDS};
 use crate::memory::{AddressSpace, Retention};
 use crate::net::Network;
 use crate::process::clock::ProcessClock;
@@ -72,10 +72,6 @@ impl NodeFacts {
     }
 }
 
-/// Process id of rank 0, and the highest that there is, as on Linux. Those of the ranks of a job differ, so that names
-/// made from them do.
-pub(crate) const PROCESS_IDS: (u32, u32) = (1000, 4_194_303);
-
 /// Who a process is. Does not change in its life.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Identity {
@@ -108,15 +104,10 @@ impl Identity {
             group: launch.group,
             program: launch.program,
             program_bytes: launch.program_bytes,
-            executable: Self::executable(launch),
+            executable: executable(&launch.directory, &launch.path).into(),
             arguments: launch.arguments.clone(),
             core_file: launch.core_file,
         }
-    }
-
-    /// Absolute path of the program of a process that is launched so, as far as its user said.
-    pub(crate) fn executable(launch: &Launch) -> ByteString {
-        tidy(&absolute(&launch.directory, &launch.path)).into()
     }
 
     /// What that takes of the heap, bytes.
