@@ -286,7 +286,7 @@ async fn save_rank(
     let RankPart { rank, program, client, process, transports, outside, memories, snapshot, quota, charge, .. } = part;
     let memories = memories.iter().map(|memory| memory.id()).collect();
     let mut writer = Writer::new(&client, &quota, region)?;
-    let windows = save_pages(saving, &snapshot, &mut writer, known).await?;
+    let windows = save_pages(saving, &snapshot, &mut writer, known, false).await?;
     let image = RankImage { version: VERSION, program, process, transports, outside, memories, windows };
     let record = postcard::to_allocvec(&image).map_err(|_| Errno::ENOMEM)?;
     let windows = image.windows;
@@ -309,7 +309,7 @@ async fn save_node(
     let (mut images, mut snapshots) = (Vec::new(), Vec::new());
     for (image, snapshot) in memories {
         let known = known.and_then(|known| known.of(PagesOf::Memory(image.id), &snapshot));
-        let windows = save_memory(saving, &snapshot, &mut writer, known).await?;
+        let windows = save_pages(saving, &snapshot, &mut writer, known, true).await?;
         images.push(MemoryImage { windows, ..image });
         snapshots.push(snapshot);
     }
@@ -330,66 +330,40 @@ async fn finish(saving: &OfJob, writer: Writer<'_>, record: &[u8]) -> Result<Fin
     Ok(finished)
 }
 
+/// Writes the pages of a snapshot. Frames of memory that ranks share (`is_shared`) are written where they are as soon
+/// as nobody has them to keep, so of these it is their bytes.
 async fn save_pages(
     saving: &OfJob,
     snapshot: &Snapshot,
     writer: &mut Writer<'_>,
     known: Option<KnownPages<'_>>,
+    is_shared: bool,
 ) -> Result<Vec<Window>, NotSaved> {
     let mut windows = Vec::new();
     loop {
-        let (mut frames, before) = (Vec::new(), writer.bytes);
-        let taken = snapshot.take_frames(&mut frames, |number| known.and_then(|known| known.window(number)))?;
-        if !frames.is_empty() {
-            writer.put_pages(frames).await?;
-        }
-        let Some(window) = window_of(taken, writer, known)? else { return Ok(windows) };
-        windows.push(window);
-        kept(saving, window, writer.bytes - before).await;
-    }
-}
-
-/// As [`save_pages`], of memory that ranks share. Its frames are written where they are as soon as nobody has them to
-/// keep, so that is bytes.
-async fn save_memory(
-    saving: &OfJob,
-    snapshot: &Snapshot,
-    writer: &mut Writer<'_>,
-    known: Option<KnownPages<'_>>,
-) -> Result<Vec<Window>, NotSaved> {
-    let mut windows = Vec::new();
-    loop {
-        let (mut bytes, before) = (Vec::new(), writer.bytes);
-        let taken = snapshot.take(&mut bytes, |number| known.and_then(|known| known.window(number)))?;
-        if !bytes.is_empty() {
-            writer.put(bytes).await?;
-        }
-        let Some(window) = window_of(taken, writer, known)? else { return Ok(windows) };
-        windows.push(window);
-        kept(saving, window, writer.bytes - before).await;
-    }
-}
-
-/// The window that was taken. The object of one that is unchanged is named.
-fn window_of(
-    taken: Option<Taken>,
-    writer: &mut Writer<'_>,
-    known: Option<KnownPages<'_>>,
-) -> Result<Option<Window>, NotSaved> {
-    Ok(match taken {
-        Some(Taken::Unchanged(window)) => {
-            if let Some(section) = known.and_then(|known| known.section(window.number)) {
-                writer.put_known(section)?;
+        let (before, mut bytes, mut frames) = (writer.bytes, Vec::new(), Vec::new());
+        let was = |number| known.and_then(|known| known.window(number));
+        let taken = if is_shared { snapshot.take(&mut bytes, was)? } else { snapshot.take_frames(&mut frames, was)? };
+        let window = match taken {
+            Some(Taken::Changed(window)) => {
+                match window.filled {
+                    0 => {}
+                    _ if is_shared => writer.put(bytes).await?,
+                    _ => writer.put_pages(frames).await?,
+                }
+                window
             }
-            Some(window)
-        }
-        Some(Taken::Changed(window)) => Some(window),
-        None => None,
-    })
-}
-
-/// A window is kept, for so many bytes; lets others run.
-async fn kept(saving: &OfJob, window: Window, bytes: u64) {
-    saving.kept(u64::from((window.filled | window.zeros).count_ones()), bytes);
-    executor::yield_now().await;
+            Some(Taken::Unchanged(window)) => {
+                if let Some(section) = known.and_then(|known| known.section(window.number)) {
+                    writer.put_known(section)?;
+                }
+                window
+            }
+            None => return Ok(windows),
+        };
+        windows.push(window);
+        let pages = u64::from((window.filled | window.zeros).count_ones());
+        saving.kept(pages, writer.bytes - before);
+        executor::yield_now().await;
+    }
 }
