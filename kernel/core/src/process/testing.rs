@@ -12,7 +12,7 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::program::tree;
 use coppice_protocol::session::Channel;
 use coppice_protocol::world::{self as protocol_world, JobKey};
-use spin::{Mutex, Once};
+use spin::Mutex;
 
 use super::clock::ProcessClock;
 use super::counts::Counts;
@@ -55,10 +55,24 @@ pub(crate) const MEMORY_BYTES: u64 = 4 * 1024 * 1024;
 /// Where it has a page it may only read.
 pub(crate) const READ_ONLY: u64 = 0x2000_0000;
 
-/// The memory of all benches.
+/// The memory of all benches of a test, which no other test has at the time.
 pub(crate) fn pool() -> &'static FramePool {
-    static POOL: Once<&'static FramePool> = Once::new();
-    POOL.call_once(|| FramePool::for_host(64 * 1024 * 1024))
+    std::thread_local! {
+        static POOL: Lease = Lease(IDLE.lock().pop().unwrap_or_else(|| FramePool::for_host(64 * 1024 * 1024)));
+    }
+    POOL.with(|lease| lease.0)
+}
+
+/// Pools whose tests have ended.
+static IDLE: Mutex<Vec<&'static FramePool>> = Mutex::new(Vec::new());
+
+/// A pool, as long as the thread of a test is there.
+struct Lease(&'static FramePool);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        IDLE.lock().push(self.0);
+    }
 }
 
 fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFacts {
