@@ -153,6 +153,8 @@ static void names(void) {
     PMIX_PDATA_CONSTRUCT(&found);
     snprintf(found.key, sizeof found.key, "%s", name);
     IS(PMIx_Lookup(&found, 1, NULL, 0), PMIX_ERR_NOT_FOUND);
+    /* Names are kept by the job's nodes, as long as ranks are there. */
+    fence(NULL, 0, false);
 }
 
 /* Events: of each of three codes, how many have come; the number that each brings is how many came before it. */
