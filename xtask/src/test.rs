@@ -1,11 +1,14 @@
 //! `cargo xtask test`: everything. Host tests, simulator, then clusters of real QEMU nodes; ends with one count.
 
+mod reasons;
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 
+use self::reasons::Reasons;
 use crate::command::{cargo, root};
 use crate::{build, mpich, pmix, setup, tidy};
 
@@ -53,12 +56,13 @@ const QUICK_CASES: &str = "24";
 const QUICK_CLUSTER: [&str; 5] =
     ["boot::", "busybox::", "streams::", "hostile::faults_and_privileged_instructions", "retention_worked::"];
 
-/// Sum of the runner's own result lines.
+/// Sum of the runner's own result lines, and why tests failed.
 #[derive(Default)]
 struct Count {
     passed: u64,
     failed: u64,
     ignored: u64,
+    reasons: Reasons,
 }
 
 /// Runs the suite.
@@ -122,6 +126,7 @@ fn cluster_tests(options: &Options) -> Command {
 
 /// Says how it went.
 fn conclude(count: &Count, failures: &[String]) -> Result<()> {
+    print!("{}", count.reasons);
     println!("\n{} passed, {} failed, {} skipped", count.passed, count.failed, count.ignored);
     if !failures.is_empty() || count.failed > 0 {
         bail!("failed: {}", failures.join(", "));
@@ -194,6 +199,7 @@ fn run_tests(
 impl Count {
     /// Adds a line such as `test result: ok. 3 passed; 0 failed; 1 ignored; …`; other lines change nothing.
     fn add(&mut self, line: &str) {
+        self.reasons.add(line);
         let Some(result) = line.strip_prefix("test result: ") else {
             return;
         };
