@@ -14,7 +14,7 @@ const EVERY: &str = "2ms";
 const TIMES_MIN: u64 = 100;
 
 /// A guest that is done sooner is run again, but not for ever.
-const RUNS_MAX: u32 = 40;
+const RUNS_MAX: u32 = 400;
 
 #[track_caller]
 fn freezing(nodes: u32, cores: u32, more: &[&str]) -> Cluster {
