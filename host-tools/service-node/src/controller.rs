@@ -138,6 +138,7 @@ pub struct Controller<P> {
     nodes: Nodes,
     jobs: BTreeMap<JobId, Job>,
     unclaimed: Unclaimed,
+    unclaimed_traces: Unclaimed,
     logs: Logs,
     forgets: Forgets,
     inspections: Inspections,
@@ -187,6 +188,7 @@ impl<P: Plant> Controller<P> {
             nodes: Nodes::new(nodes),
             jobs: BTreeMap::new(),
             unclaimed: Unclaimed::default(),
+            unclaimed_traces: Unclaimed::default(),
             logs: Logs::default(),
             forgets: Forgets::default(),
             inspections: Inspections::default(),
@@ -279,6 +281,7 @@ impl<P: Plant> Controller<P> {
         let ours = [
             self.nodes.deadline(),
             self.unclaimed.deadline(),
+            self.unclaimed_traces.deadline(),
             self.forgets.deadline(),
             self.inspections.deadline(),
             self.regions.deadline(),
@@ -300,6 +303,7 @@ impl<P: Plant> Controller<P> {
         self.advance_nodes(now);
         self.advance_jobs(now);
         self.unclaimed.expire(now.instant);
+        self.unclaimed_traces.expire(now.instant);
         self.advance_forgets(now);
         self.inspections.give_up(now);
         self.regions.give_up(now);

@@ -99,6 +99,22 @@ fn a_job_is_traced_from_its_beginning_if_that_was_asked_for_before() {
 }
 
 #[test]
+fn what_a_job_did_that_is_over_waits_for_whoever_runs_it() {
+    let mut cluster = Cluster::up(1, 1);
+    let id = cluster.submit(Submission { traced: true, ..job(1) }).expect("accepted");
+    says(&mut cluster, id, Stream::Trace, 100);
+    cluster.ask(|answer| Request::Kill(id, 9, answer)).expect("killed");
+    let mut pieces = trace(&mut cluster, id, None).expect("what is left");
+    assert!(pieces.try_recv().is_ok(), "what it did");
+    assert!(matches!(pieces.try_recv(), Err(tokio::sync::mpsc::error::TryRecvError::Disconnected)));
+    assert!(trace(&mut cluster, id, None).expect_err("taken").contains("has ended already"));
+    // Nobody was to trace this one.
+    let other = cluster.submit(job(1)).expect("accepted");
+    cluster.ask(|answer| Request::Kill(other, 9, answer)).expect("killed");
+    assert!(trace(&mut cluster, other, None).expect_err("over").contains("has ended already"));
+}
+
+#[test]
 fn a_rank_that_is_none_is_not_traced() {
     let mut cluster = Cluster::up(2, 2);
     let id = cluster.submit(job(2)).expect("accepted");

@@ -153,6 +153,9 @@ impl<P: Plant> Controller<P> {
         self.close_log(id);
         tracing::info!(job = id.0, exit_status, reason = job.reason, "job ended");
         self.unclaimed.keep(id, job.feed, now.instant);
+        if let Some(tracer) = job.tracer {
+            self.unclaimed_traces.keep(id, tracer.into_feed(), now.instant);
+        }
         self.changed = true;
     }
 

@@ -30,6 +30,11 @@ impl Tracer {
     pub(super) fn awaited() -> Self {
         Self { feed: Feed::owned(), traced: Traced::All }
     }
+
+    /// What it is told.
+    pub(super) fn into_feed(self) -> Feed {
+        self.feed
+    }
 }
 
 impl Job {
@@ -53,7 +58,11 @@ impl<P: Plant> Controller<P> {
     }
 
     fn begin_tracing(&mut self, id: JobId, rank: Option<Rank>) -> Result<Pieces, Refused> {
-        let Some(job) = self.jobs.get_mut(&id) else { return Err(self.why_not_under_way(id)) };
+        let Some(job) = self.jobs.get_mut(&id) else {
+            // A job that is traced from its beginning may be over before whoever runs it asks for that.
+            let left = self.unclaimed_traces.take(id).and_then(|mut feed| feed.attach());
+            return left.ok_or_else(|| self.why_not_under_way(id));
+        };
         let ranks = job.submission.ranks;
         if let Some(rank) = rank.filter(|rank| rank.0 >= ranks) {
             return Err(Refused::missing(format!("job {id} has no rank {rank}; it has {ranks}, counted from 0")));

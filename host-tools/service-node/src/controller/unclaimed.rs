@@ -1,6 +1,6 @@
-//! Streams of jobs that ended before anybody took their output.
+//! Streams of jobs that ended before anybody took their output, or their trace.
 //!
-//! Whoever submits a job asks for its stream next; a short job may be over by then. Its stream is kept a while.
+//! Whoever submits a job asks for its streams next; a short job may be over by then. They are kept a while.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
