@@ -39,6 +39,9 @@ pub enum Toolchain {
     /// The compiler of the MPICH with the client of PMI version 2, from `cargo xtask mpich --pmi pmi2`, with OpenMP;
     /// sources in `tests/guests/mpi`.
     MpichPmi2,
+    /// The compiler of the MPICH with OpenPMIx's client, from `cargo xtask mpich --pmi pmix`, with OpenMP; sources in
+    /// `tests/guests/mpi`.
+    MpichPmix,
     /// gcc without a C library, laid out by the linker script beside the source, in `tests/guests/bare`.
     Bare,
 }
@@ -106,7 +109,7 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
         Toolchain::Rust => compiler("rustc", &["--edition=2024", "-O", "--target=x86_64-unknown-linux-musl"]),
         Toolchain::RustGlibc => compiler("rustc", &["--edition=2024", "-O", "-Ctarget-feature=+crt-static"]),
         Toolchain::OpenMp => compiler("gcc", &["-O2", "-Wall", "-static", "-no-pie", "-fopenmp"]),
-        Toolchain::Mpi | Toolchain::MpiOpenMp | Toolchain::MpichPmi2 | Toolchain::OpenMpi => {
+        Toolchain::Mpi | Toolchain::MpiOpenMp | Toolchain::MpichPmi2 | Toolchain::MpichPmix | Toolchain::OpenMpi => {
             let mpicc = mpi.unwrap_or_default().join("bin/mpicc");
             assert!(mpicc.exists(), "no {}: build it first, see `cargo xtask mpich --help`", mpicc.display());
             // gcc takes MPI_STATUSES_IGNORE for an array that is too short.
@@ -165,6 +168,7 @@ fn mpi(toolchain: Toolchain) -> Option<PathBuf> {
     match toolchain {
         Toolchain::Mpi | Toolchain::MpiOpenMp => Some(mpich()),
         Toolchain::MpichPmi2 => Some(mpich().with_file_name("mpich-pmi2")),
+        Toolchain::MpichPmix => Some(mpich().with_file_name("mpich-pmix")),
         Toolchain::OpenMpi => Some(mpich().with_file_name("openmpi")),
         _ => None,
     }

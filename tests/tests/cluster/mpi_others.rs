@@ -86,6 +86,19 @@ fn mpich_with_pmi_2() {
     everything_is_right(Toolchain::MpichPmi2);
 }
 
+/// With a core for each rank: those poll while they wait.
+#[test]
+#[ignore = "needs cargo xtask mpich --pmi pmix"]
+fn mpich_with_pmix() {
+    results_are_right(&cluster(4, &[]), Toolchain::MpichPmix, 4, 1);
+}
+
+#[test]
+#[ignore = "ranks that share cores poll, and take minutes"]
+fn mpich_with_pmix_and_ranks_that_share_cores() {
+    everything_is_right(Toolchain::MpichPmix);
+}
+
 /// With a core for each rank: those of Open MPI poll while they wait.
 #[test]
 #[ignore = "needs cargo xtask openmpi"]
@@ -132,6 +145,12 @@ fn bad_links_change_nothing(toolchain: Toolchain) {
 #[ignore = "needs cargo xtask mpich --pmi pmi2"]
 fn bad_links_change_nothing_with_pmi_2() {
     bad_links_change_nothing(Toolchain::MpichPmi2);
+}
+
+#[test]
+#[ignore = "needs cargo xtask mpich --pmi pmix"]
+fn bad_links_change_nothing_with_pmix() {
+    bad_links_change_nothing(Toolchain::MpichPmix);
 }
 
 #[test]

@@ -1,18 +1,19 @@
 //! `cargo xtask mpich`: an MPICH that makes static programs, in `target/mpich`, or another [`Flavour`] of it.
 //!
-//! It is Debian's source, unmodified, configured for TCP sockets between all ranks and nothing else: no shared memory,
-//! no threads of its own, no topology library.
+//! It is Debian's source, unmodified, configured for TCP connections between all ranks and nothing else: no shared
+//! memory, no threads of its own, no topology library.
 
 mod flavour;
 pub(crate) mod suite;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
 
 pub(crate) use self::flavour::Flavour;
 use crate::debian::Source;
+use crate::pmix;
 use crate::recipe::Recipe;
 
 /// Its source.
@@ -21,7 +22,6 @@ const SOURCE: Source = Source { title: "MPICH", package: "mpich", version: "4.0.
 /// What all are configured with. Everything a node does not have is left out rather than found missing: shared
 /// libraries, shared memory, a topology, threads (which asynchronous I/O would start).
 const OPTIONS: &[&str] = &[
-    "--with-device=ch3:sock",
     "--enable-static",
     "--disable-shared",
     "--disable-fortran",
@@ -61,12 +61,14 @@ pub(crate) fn ready() -> Result<Mpich> {
 /// # Errors
 /// If the source cannot be had, or does not build; says where the log of it lies.
 pub(crate) fn ready_with(flavour: Flavour) -> Result<Mpich> {
-    let options = [OPTIONS, flavour.options()].concat();
-    let recipe = Recipe {
-        title: format!("MPICH {}{}", SOURCE.version, flavour.title()),
-        places: &[flavour.directory()],
-        from: vec![SOURCE.version.into(), options.join(" ")],
-    };
+    let pmix = if flavour.wants_pmix() { Some(pmix::ready()?) } else { None };
+    let own = flavour.options(pmix.as_ref().map_or(Path::new(""), |pmix| &pmix.prefix));
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    let options = [&own, OPTIONS].concat();
+    let mut from = vec![SOURCE.version.into(), options.join(" ")];
+    from.extend(pmix.map(|pmix| pmix.stamp));
+    let title = format!("MPICH {}{}", SOURCE.version, flavour.title());
+    let recipe = Recipe { title, places: &[flavour.directory()], from };
     let prefix = recipe.ready(|build| {
         let source = build.unpack(&SOURCE)?;
         build.configure(&source, &options)?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use crate::mpich::{Flavour, Mpich, ready, ready_with};
@@ -14,6 +14,8 @@ pub(super) enum Library {
     Mpich,
     /// MPICH with the client of PMI version 2
     MpichPmi2,
+    /// MPICH with OpenPMIx's client
+    MpichPmix,
 }
 
 impl Library {
@@ -25,6 +27,7 @@ impl Library {
         match self {
             Self::Mpich => ready(),
             Self::MpichPmi2 => ready_with(Flavour::Pmi2),
+            Self::MpichPmix => ready_with(Flavour::Pmix),
         }
     }
 
@@ -36,6 +39,7 @@ impl Library {
         match self {
             // It has none of its own.
             Self::Mpich | Self::MpichPmi2 => Ok(ready()?.prefix.join("bin/mpiexec")),
+            Self::MpichPmix => bail!("nothing that is built here starts programs that speak PMIx: leave out --native"),
         }
     }
 }
