@@ -1,7 +1,5 @@
 //! The MPICHs that there can be: one source, with the clients of different PMIs. Each has a place of its own.
 
-use std::path::Path;
-
 use clap::ValueEnum;
 
 /// Which of them.
@@ -34,33 +32,22 @@ impl Flavour {
         }
     }
 
-    /// What it is configured with beyond what all are, if OpenPMIx is at this place. One starter is enough, that of the
+    /// What it is configured with beyond what all are, and beyond where OpenPMIx is. One starter is enough, that of the
     /// first: it serves both versions, and on nodes it is not needed.
-    pub(super) fn options(self, pmix: &Path) -> Vec<String> {
-        let options = |options: &[&str]| options.iter().map(ToString::to_string).collect();
+    pub(super) const fn options(self) -> &'static [&'static str] {
         match self {
-            Self::Pmi1 => options(&["--with-device=ch3:sock"]),
-            Self::Pmi2 => options(&["--with-device=ch3:sock", "--with-pmi=pmi2/simple", "--with-pm=no"]),
-            Self::Pmix => {
-                let mut all: Vec<String> = options(&[
-                    // Libfabric's other way over TCP puts an epoll into an epoll, which nodes do not have.
-                    "--with-device=ch4:ofi:sockets",
-                    "--with-libfabric=embedded",
-                    "--without-ch4-shmmods",
-                    // What the other device has, too; this one's own takes longer to build than all else.
-                    "--with-datatype-engine=dataloop",
-                    "--disable-dependency-tracking",
-                    "LIBS=-lpmix -levent_pthreads -levent_core -lhwloc -lm -lpthread",
-                ]);
-                all.push(format!("--with-pmix={}", pmix.display()));
-                all.push(format!("LDFLAGS=-L{}", pmix.join("lib").display()));
-                all
-            }
+            Self::Pmi1 => &["--with-device=ch3:sock"],
+            Self::Pmi2 => &["--with-device=ch3:sock", "--with-pmi=pmi2/simple", "--with-pm=no"],
+            Self::Pmix => &[
+                // Libfabric's other way over TCP puts an epoll into an epoll, which nodes do not have.
+                "--with-device=ch4:ofi:sockets",
+                "--with-libfabric=embedded",
+                "--without-ch4-shmmods",
+                // What the other device has, too; this one's own takes longer to build than all else.
+                "--with-datatype-engine=dataloop",
+                "--disable-dependency-tracking",
+                "LIBS=-lpmix -levent_pthreads -levent_core -lhwloc -lm -lpthread",
+            ],
         }
-    }
-
-    /// Whether its ranks find each other with OpenPMIx's client.
-    pub(super) const fn wants_pmix(self) -> bool {
-        matches!(self, Self::Pmix)
     }
 }

@@ -1,12 +1,12 @@
 //! `cargo xtask mpich`: an MPICH that makes static programs, in `target/mpich`, or another [`Flavour`] of it.
 //!
 //! It is Debian's source, unmodified, configured for TCP connections between all ranks and nothing else: no shared
-//! memory, no threads of its own, no topology library.
+//! memory, no threads (but libfabric's, where that is below it), no topology library.
 
 mod flavour;
 pub(crate) mod suite;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
@@ -61,12 +61,16 @@ pub(crate) fn ready() -> Result<Mpich> {
 /// # Errors
 /// If the source cannot be had, or does not build; says where the log of it lies.
 pub(crate) fn ready_with(flavour: Flavour) -> Result<Mpich> {
-    let pmix = if flavour.wants_pmix() { Some(pmix::ready()?) } else { None };
-    let own = flavour.options(pmix.as_ref().map_or(Path::new(""), |pmix| &pmix.prefix));
-    let own: Vec<&str> = own.iter().map(String::as_str).collect();
-    let options = [&own, OPTIONS].concat();
-    let mut from = vec![SOURCE.version.into(), options.join(" ")];
-    from.extend(pmix.map(|pmix| pmix.stamp));
+    let mut options: Vec<String> = flavour.options().iter().map(ToString::to_string).collect();
+    let mut from = vec![SOURCE.version.into()];
+    if flavour == Flavour::Pmix {
+        let pmix = pmix::ready()?;
+        options.push(format!("--with-pmix={}", pmix.prefix.display()));
+        options.push(format!("LDFLAGS=-L{}", pmix.prefix.join("lib").display()));
+        from.push(pmix.stamp);
+    }
+    let options: Vec<&str> = options.iter().map(String::as_str).chain(OPTIONS.iter().copied()).collect();
+    from.insert(1, options.join(" "));
     let title = format!("MPICH {}{}", SOURCE.version, flavour.title());
     let recipe = Recipe { title, places: &[flavour.directory()], from };
     let prefix = recipe.ready(|build| {
