@@ -104,6 +104,7 @@ fn what_a_job_did_that_is_over_waits_for_whoever_runs_it() {
     let id = cluster.submit(Submission { traced: true, ..job(1) }).expect("accepted");
     says(&mut cluster, id, Stream::Trace, 100);
     cluster.ask(|answer| Request::Kill(id, 9, answer)).expect("killed");
+    assert!(trace(&mut cluster, id, Some(0)).expect_err("is of all ranks").contains("has ended already"));
     let mut pieces = trace(&mut cluster, id, None).expect("what is left");
     assert!(pieces.try_recv().is_ok(), "what it did");
     assert!(matches!(pieces.try_recv(), Err(tokio::sync::mpsc::error::TryRecvError::Disconnected)));

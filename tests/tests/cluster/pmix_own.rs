@@ -116,10 +116,7 @@ fn on_one_node_they_end_as_is_known() {
     all_end_as_known_on_nodes(1, "1", "2");
 }
 
-/// What is tested here is another's server, with clients that race each other on a busy machine: for those who look at
-/// a new version of the library.
 #[test]
-#[ignore = "says nothing of nodes, but of another's server: for a new version of the library"]
 fn under_the_librarys_own_server_they_end_as_is_known() {
     let directory = pmix_tests();
     all_end_as_known(2, |program, seconds| {

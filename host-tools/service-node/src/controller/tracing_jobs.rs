@@ -59,8 +59,9 @@ impl<P: Plant> Controller<P> {
 
     fn begin_tracing(&mut self, id: JobId, rank: Option<Rank>) -> Result<Pieces, Refused> {
         let Some(job) = self.jobs.get_mut(&id) else {
-            // A job that is traced from its beginning may be over before whoever runs it asks for that.
-            let left = self.unclaimed_traces.take(id).and_then(|mut feed| feed.attach());
+            // A job that is traced from its beginning may be over before whoever runs it asks for that: all its ranks.
+            let left = rank.is_none().then(|| self.unclaimed_traces.take(id)).flatten();
+            let left = left.and_then(|mut feed| feed.attach());
             return left.ok_or_else(|| self.why_not_under_way(id));
         };
         let ranks = job.submission.ranks;
