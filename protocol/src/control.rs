@@ -81,6 +81,12 @@ pub enum ToNode {
         /// How many were made since it began.
         made: u64,
     },
+    /// No rank of a job runs on any node: what is kept of it for ranks elsewhere goes. Not said to a node that is not
+    /// connected then; such a one forgets a job when it is told of the next.
+    Forget {
+        /// The job.
+        job: JobId,
+    },
 }
 
 /// A signal for all processes of a job on a node. They do about it what they have said, as on Linux. One that is still

@@ -70,6 +70,10 @@ pub trait Processes: Send + Sync {
 
     /// So many checkpoints of `job` were made since it began, and none is made that a rank of it has asked for.
     fn checkpointed(&self, job: JobId, made: u64);
+
+    /// No rank of `job` runs on any node: gives up what is kept of it for ranks elsewhere. Nothing of that is left when
+    /// the future is done.
+    fn forget(&self, job: JobId) -> BoxFuture<'static, ()>;
 }
 
 /// What an agent needs to know of its node.

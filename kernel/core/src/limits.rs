@@ -286,10 +286,6 @@ pub const PMI_STRANGER_NS_MAX: u64 = 10_000_000_000;
 /// node may be silent.
 pub const PMI_FRAME_NS_MAX: u64 = coppice_protocol::limits::PMI_SILENCE_NS / 2;
 
-/// How long the end of a job's last rank on a node may wait for other nodes to have what they were told, ns; then the
-/// job is forgotten here. As long as a node may be silent before it ends the job.
-pub const PMI_SETTLE_NS_MAX: u64 = coppice_protocol::limits::PMI_SILENCE_NS;
-
 /// Datagrams of transfers of staged files that wait on a node, bytes with their overhead: those that came, and as many
 /// that are to go. What comes beyond is lost, and asked for again.
 pub const STAGING_QUEUE_BYTES: usize = 256 * 1024;

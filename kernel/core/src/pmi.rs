@@ -1,19 +1,22 @@
 //! PMI on a node: what its ranks ask, and what it says to the other nodes of its jobs.
 //!
 //! For each job there is one [`coppice_protocol::pmi::Server`] ([`job`]), from the first launch of one of its ranks
-//! until the last one is gone and the other nodes have heard all they were told. Each rank has a [`Seat`] there from
-//! its launch to its end, and speaks at a descriptor that it inherits ([`Endpoint`]) or at a port ([`port`]). Nodes
-//! speak with each other over TCP, on connections that belong to one job each ([`way`], [`peers`]).
+//! here until none runs on any node. Each rank has a [`Seat`] there from its launch to its end, and speaks at a
+//! descriptor that it inherits ([`Endpoint`]) or at a port ([`port`]). Nodes speak with each other over TCP, on
+//! connections that belong to one job each ([`way`], [`peers`]).
 //!
 //! **Launches are not simultaneous.** A frame may come for a job that this node is about to be told of. The connection
 //! that brought it waits, unread, until the job is there: the frame is handled at once then, and nothing is asked for
 //! or sent again. If no such job comes, the connection is closed; who called calls again as long as it has something
 //! to say.
 //!
-//! **What is left of a job.** The end of the last rank of a job on a node is reported when everything here is gone: the
-//! keys and values, the connections, the tasks. Until all nodes that this one has told something say that they have it,
-//! that end waits ([`Seat::leave`]): usually as long as a frame takes to go and come, at most
-//! [`PMI_SETTLE_NS_MAX`](crate::limits::PMI_SETTLE_NS_MAX), and not at all if the job is killed.
+//! **What is left of a job.** Ranks elsewhere may want what ranks here have put or published, and what they say to each
+//! other may go through this node, when no rank runs here any more. So what the node knows of the job stays until the
+//! service node, which alone knows that, has it told that none runs anywhere ([`Pmi::over`]); what the job took goes
+//! when its nodes are given to others, as all else of it does. The end of a rank waits for nothing of this. If that
+//! word is lost with a connection, the next job's first rank does for it: a node has the ranks of one job at a time. Of
+//! a job that is on one node, that is killed, or that cannot go on, nothing stays: the end of its last rank here is
+//! reported when the keys and values, the connections, and the tasks are gone ([`Seat::leave`]).
 //!
 //! Nothing here happens but for a call, a frame, or a timer of a rank that waits in a barrier.
 
@@ -88,8 +91,8 @@ impl Pmi {
         let (id, rank) = (launch.job, launch.rank);
         let mut jobs = self.shared.jobs.lock();
         if !jobs.contains_key(&id) {
-            // Nobody waits for what never came to its end.
-            jobs.retain(|_, job| !job.is_deserted());
+            // They are over, or never came to their end.
+            jobs.extract_if(.., |_, job| job.is_deserted()).for_each(|(_, job)| job.close());
             let bytes = PMI_CHARGE_BYTES + Placement::memory_bytes_max(launch.world.nodes.len());
             let charge = self.shared.quota.charge(bytes).map_err(|errno| format!("PMI: {errno}"))?;
             let placement = launch.world.placement(launch.size).map_err(|error| format!("placement: {error}"))?;
@@ -116,6 +119,17 @@ impl Pmi {
             job.kill();
             if job.is_deserted() {
                 self.forget(&job);
+            }
+        }
+    }
+
+    /// No rank of the job runs on any node. When it is done, nothing of the job is left here.
+    pub(crate) fn over(&self, id: JobId) -> impl Future<Output = ()> + Send + use<> {
+        let job = self.shared.jobs.lock().get(&id).cloned();
+        self.kill(id);
+        async move {
+            if let Some(job) = job {
+                job.vacated().await;
             }
         }
     }

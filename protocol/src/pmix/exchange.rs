@@ -158,8 +158,8 @@ impl Exchange {
         }
     }
 
-    /// A rank of this node puts nothing more. Who has asked is told what it has put at last, since nobody may be here
-    /// to answer when that is asked for.
+    /// A rank of this node puts nothing more. Who has asked is told what it has put at last, so that he need not ask
+    /// once more.
     pub(crate) fn left(&mut self, rank: Rank, own: &dyn Own) {
         for (asker, dialect) in self.askers.remove(&rank).unwrap_or_default() {
             self.answer((asker, dialect), rank, own.card(rank, dialect), true);

@@ -285,6 +285,7 @@ fn control() {
     line(&mut table, "Dies", &ToIoNode::Dies(DYING));
     line(&mut table, "WantsCheckpoint", &ToIoNode::WantsCheckpoint { job: JOB });
     line(&mut table, "Checkpointed", &ToNode::Checkpointed { job: JOB, made: 3 });
+    line(&mut table, "Forget", &ToNode::Forget { job: JOB });
     insta::assert_snapshot!(table);
 }
 

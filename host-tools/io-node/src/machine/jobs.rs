@@ -115,6 +115,14 @@ impl Job {
         nodes
     }
 
+    /// The nodes on this pset that keep something of it for others, when it is on several.
+    pub(super) fn nodes_that_share(&self) -> Vec<NodeId> {
+        let mut nodes: Vec<NodeId> = self.ranks().map(|rank| rank.node).collect();
+        nodes.dedup();
+        nodes.retain(|_| self.spec.world.node_count() > 1);
+        nodes
+    }
+
     /// One of them.
     pub(super) fn rank(&self, rank: Rank) -> Option<&RankState> {
         self.ranks.get(&rank)

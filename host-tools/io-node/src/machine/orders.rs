@@ -268,10 +268,11 @@ impl Machine {
         job.live_nodes().into_iter().for_each(|node| self.send_control(node, &ToNode::Checkpointed { job: id, made }));
     }
 
-    /// Frees everything of a job, also of ranks that should not be there any more.
+    /// Frees everything of a job, also of ranks that should not be there any more, and what its nodes keep of it for
+    /// each other.
     fn forget(&mut self, id: JobId, now: Now) {
         let Some(job) = self.jobs.get(id) else { return };
-        let (place, nodes) = (job.place, job.live_nodes());
+        let (place, nodes, sharing) = (job.place, job.live_nodes(), job.nodes_that_share());
         let owners: Vec<Owner> = job.ranks().map(|rank| rank.owner).collect();
         for owner in owners {
             self.end_rank(owner, now);
@@ -279,5 +280,6 @@ impl Machine {
         self.jobs.remove(id);
         self.effects.push(Effect::Drop(place));
         nodes.into_iter().for_each(|node| self.send_kill(id, node));
+        sharing.into_iter().for_each(|node| self.send_control(node, &ToNode::Forget { job: id }));
     }
 }

@@ -296,7 +296,11 @@ fn who_reports_ends_is_told_at_once_what_was_read() {
 
 /// Starts a job. Gives its place.
 fn start(machine: &mut Machine) -> PlaceId {
-    machine.order(ToPset::Start(job()), at(0)).expect("makes sense");
+    start_this(machine, job())
+}
+
+fn start_this(machine: &mut Machine, job: StartJob) -> PlaceId {
+    machine.order(ToPset::Start(job), at(0)).expect("makes sense");
     let opened = std::iter::from_fn(|| machine.next_effect()).find_map(|effect| match effect {
         Effect::Open { place, .. } => Some(place),
         _ => None,
@@ -351,4 +355,30 @@ fn an_end_is_told_once_whatever_becomes_of_its_connection_while_files_are_closed
     again.exchange(&mut machine, at(4));
     machine.advance(at(HEARTBEAT_INTERVAL_NS));
     assert!(!machine.has_messages());
+}
+
+/// Those of other nodes may want what a node knows for as long as any of them runs.
+#[test]
+fn the_nodes_of_a_job_are_told_when_none_of_its_ranks_runs_and_one_alone_is_not() {
+    for nodes in [1_u32, 3] {
+        let mut machine = Machine::default();
+        let mut wires: Vec<_> = (0..2).map(|number| ready(&mut machine, number)).collect();
+        // The third is of another I/O node.
+        let member = |rank| Member { rank: Rank(rank), node: NodeId(rank), use_retained: false, restore: None };
+        let members = (0..nodes.min(2)).map(member).collect();
+        let world = World::new(JobKey([7; 32]), 1, (0..nodes).map(NodeId));
+        start_this(&mut machine, StartJob { size: nodes, members, world, ..job() });
+        wires.iter_mut().for_each(|[control, _]| drop(control.orders(&mut machine, at(0))));
+        wires[0][0].say(&ToIoNode::Ended(report()));
+        wires[0][0].exchange(&mut machine, at(1));
+        machine.order(ToPset::Forget { job: JOB }, at(2)).expect("makes sense");
+        let (kill, forget) = (ToNode::Kill { job: JOB }, ToNode::Forget { job: JOB });
+        let heard = [0, 1].map(|node: usize| {
+            let mut orders = wires[node][0].orders(&mut machine, at(2));
+            orders.retain(|order| !matches!(order, ToNode::Taken { .. }));
+            orders
+        });
+        let wanted = if nodes > 1 { [vec![forget.clone()], vec![kill, forget]] } else { [vec![], vec![]] };
+        assert_eq!(heard, wanted, "{nodes} nodes");
+    }
 }

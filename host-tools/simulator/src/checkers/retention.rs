@@ -67,7 +67,8 @@ impl Retention {
             | ToNode::PowerOff
             | ToNode::Keep(_)
             | ToNode::EndKeep { .. }
-            | ToNode::Checkpointed { .. } => {}
+            | ToNode::Checkpointed { .. }
+            | ToNode::Forget { .. } => {}
         }
     }
 

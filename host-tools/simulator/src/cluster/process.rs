@@ -41,6 +41,8 @@ pub(super) struct Seen {
     pub violations: Vec<String>,
     /// Processes that began.
     pub launched: u64,
+    /// Orders to launch that came to each boot.
+    pub ordered: BTreeMap<LifeId, u64>,
     /// The boot that runs.
     pub running: Option<LifeId>,
     /// Processes of each program on each boot: how many are there, and the number of the last end of one.
@@ -74,6 +76,7 @@ impl Observed {
             begun.remove(&key);
         }
         programs.remove(&life);
+        seen.ordered.remove(&life);
     }
 
     /// What the boot that runs did, and must not do.
@@ -162,6 +165,17 @@ impl Drop for Alive {
     }
 }
 
+/// Nothing of the kernel's memory and no connection with another node is left of a job that is over.
+fn nothing_is_left(observed: &Observed, quota: &Quota, network: &Network, life: LifeId, job: JobId) {
+    let (taken, connections) = (quota.taken(), network.lock().used_by(life));
+    if taken > 0 || connections > 0 {
+        observed.violate(format!(
+            "{taken} bytes of the kernel's memory and {connections} connections with other nodes are left after the \
+             end of job {job}"
+        ));
+    }
+}
+
 /// How many of a job's ranks a node is to run.
 fn ranks_here(launch: &Launch, node: NodeId) -> usize {
     let placement = launch.world.placement(launch.size).ok();
@@ -188,7 +202,8 @@ impl Processes for Watched {
         let (quota, network, asked) = (Arc::clone(&self.quota), self.network.clone(), Arc::downgrade(&self.asked));
         let region = self.region;
         let (job, rank, program) = (launch.job, launch.rank, launch.program);
-        let (pages, ranks) = (pages_of_job(&launch), ranks_here(&launch, life.node));
+        let (pages, ranks, nodes) = (pages_of_job(&launch), ranks_here(&launch, life.node), launch.world.node_count());
+        *observed.lock().ordered.entry(life).or_default() += 1;
         let process = self.table.launch(launch, client, started);
         Box::pin(async move {
             let alive = Alive::new(observed.clone(), life, job, rank, program);
@@ -200,15 +215,9 @@ impl Processes for Watched {
                     format!("{held} frames are held after the end of job {job}, of which {retained} are retained");
                 observed.violate(what);
             }
-            // PMI keeps a job's state for ranks that are still to come here.
-            if alive.is_last() && alive.have_come() == ranks && asked.strong_count() <= 1 {
-                let (taken, connections) = (quota.taken(), network.lock().used_by(life));
-                if taken > 0 || connections > 0 {
-                    observed.violate(format!(
-                        "{taken} bytes of the kernel's memory and {connections} connections with other nodes are left \
-                         after the end of job {job}"
-                    ));
-                }
+            // PMI keeps a job's state for ranks that are still to come here, or that run elsewhere.
+            if nodes == 1 && alive.is_last() && alive.have_come() == ranks && asked.strong_count() <= 1 {
+                nothing_is_left(&observed, &quota, &network, life, job);
             }
             let is_out = report.reason.as_ref().is_some_and(|reason| reason.contains("memory"));
             if is_out && pages <= for_programs(frames) {
@@ -256,6 +265,21 @@ impl Processes for Watched {
 
     fn checkpointed(&self, job: JobId, made: u64) {
         self.table.checkpointed(job, made);
+    }
+
+    fn forget(&self, job: JobId) -> BoxFuture<'static, ()> {
+        let (observed, life, asked) = (self.observed.clone(), self.life, Arc::downgrade(&self.asked));
+        let (quota, network) = (Arc::clone(&self.quota), self.network.clone());
+        let ordered = move |observed: &Observed| observed.lock().ordered.get(&life).copied();
+        let before = ordered(&self.observed);
+        let going = self.table.forget(job);
+        Box::pin(async move {
+            going.await;
+            let is_idle = observed.lock().alive.range(all_of(life)).next().is_none();
+            if is_idle && ordered(&observed) == before && asked.strong_count() <= 1 {
+                nothing_is_left(&observed, &quota, &network, life, job);
+            }
+        })
     }
 
     fn inspect(&self, inspect: Inspect) -> BoxFuture<'static, Answer> {

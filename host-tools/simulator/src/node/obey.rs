@@ -38,6 +38,7 @@ impl Life {
             | ToNode::Keep(_)
             | ToNode::EndKeep { .. }
             | ToNode::Checkpointed { .. }
+            | ToNode::Forget { .. }
             | ToNode::Taken { .. } => Ok(()),
         }
     }

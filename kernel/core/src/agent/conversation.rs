@@ -104,6 +104,10 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.checkpointed(job, made);
                 Ok(())
             }
+            Ok(ToNode::Forget { job }) => {
+                jobs.forget(job);
+                Ok(())
+            }
             Ok(ToNode::Inspect(inspect)) => {
                 jobs.inspect(inspect);
                 Ok(())

@@ -281,6 +281,12 @@ impl<P: Processes + 'static> Jobs<P> {
         self.processes.checkpointed(job, made);
     }
 
+    /// No rank of a job runs anywhere.
+    pub(super) fn forget(&self, job: JobId) {
+        // All of it is given up now; whether what worked for it has come to its end is nobody's business here.
+        drop(executor::spawn(self.processes.forget(job)));
+    }
+
     /// A message is about to be sent. If it says what this node holds, that is what it holds now: it may have been made
     /// or first sent before others, on a connection that was lost, and the last one is believed.
     pub(super) fn say_held_now(&self, message: &mut ToIoNode) {

@@ -116,6 +116,10 @@ impl Processes for Fakes {
 
     fn checkpointed(&self, _: JobId, _: u64) {}
 
+    fn forget(&self, _: JobId) -> BoxFuture<'static, ()> {
+        Box::pin(core::future::ready(()))
+    }
+
     fn inspect(&self, _: Inspect) -> BoxFuture<'static, Answer> {
         let Self { answers, changed, .. } = self.clone();
         Box::pin(async move { changed.wait_until(|| answers.load(Ordering::Relaxed).then_some(Answer::NotHere)).await })

@@ -158,6 +158,10 @@ impl Processes for ProcessTable {
             job.asks.made(made);
         }
     }
+
+    fn forget(&self, job: JobId) -> BoxFuture<'static, ()> {
+        Box::pin(self.pmi.over(job))
+    }
 }
 
 /// Sends a process, if it has come to be one, a signal of the operator's. Gives the signal that it is to be ended by,

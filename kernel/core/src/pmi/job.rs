@@ -67,8 +67,6 @@ struct State {
     present: usize,
     /// Connections with each node, and attempts to make one.
     ways: BTreeMap<u32, usize>,
-    /// How many of them have sent what is not known to have come.
-    busy: usize,
     /// A task keeps the time.
     has_clock: bool,
     /// Tasks that speak with ranks.
@@ -160,7 +158,6 @@ impl Job {
                     came: BTreeSet::new(),
                     present: 0,
                     ways: BTreeMap::new(),
-                    busy: 0,
                     has_clock: false,
                     guests: 0,
                 },
@@ -379,15 +376,10 @@ impl Job {
 
     // The end.
 
-    /// Waits until other nodes have heard what they were told, or need not.
-    pub(super) async fn settled(&self) {
-        self.changed
-            .wait_until(|| {
-                let state = self.state.lock();
-                let is_settled = state.busy == 0 && state.server.as_ref().is_none_or(Server::is_settled);
-                (is_settled || state.is_killed || state.has_failed).then_some(())
-            })
-            .await;
+    /// Whether ranks of other nodes may want what is known here, when none runs here any more.
+    pub(super) fn is_wanted(&self) -> bool {
+        let state = self.state.lock();
+        !self.peers.is_empty() && !state.is_killed && !state.has_failed
     }
 
     /// The job is over here: forgets its keys and values, and ends its tasks.
@@ -464,22 +456,9 @@ impl Job {
         state.ways.get(&peer) == Some(&1) && state.server.as_ref().is_some_and(|server| server.has_output(peer))
     }
 
-    /// All that was sent on a connection has come, or is lost.
-    pub(super) fn set_idle(&self) {
-        {
-            let mut state = self.state.lock();
-            state.busy = state.busy.saturating_sub(1);
-        }
-        self.changed.wake_all();
-    }
-
-    /// The next frame for a node. If there is one, the connection on which it goes becomes busy.
-    pub(super) fn next_frame(&self, peer: u32, is_busy: &mut bool) -> Option<Vec<u8>> {
-        let mut state = self.state.lock();
-        let frame = state.server.as_mut()?.poll_transmit(peer)?;
-        state.busy += usize::from(!*is_busy);
-        *is_busy = true;
-        Some(frame)
+    /// The next frame for a node.
+    pub(super) fn next_frame(&self, peer: u32) -> Option<Vec<u8>> {
+        self.state.lock().server.as_mut()?.poll_transmit(peer)
     }
 
     /// Has `waker` woken when there may be something to send to a node, or the job is over.

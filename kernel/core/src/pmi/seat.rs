@@ -17,9 +17,7 @@ use super::job::Job;
 use super::speech::Speech;
 use super::{Endpoint, Pmi};
 use crate::errno::Errno;
-use crate::executor;
 use crate::files::{Servers, Service};
-use crate::limits::PMI_SETTLE_NS_MAX;
 
 /// The descriptor at which a rank finds PMI: high, so that the first file that a program opens is 3 as everywhere.
 pub(crate) const PMI_DESCRIPTOR: i32 = 255;
@@ -149,12 +147,10 @@ impl Seat {
     }
 
     /// Gives the place up, after [`Self::ended`] and when nothing is left of the process. With the last rank's, all
-    /// there is of the job goes.
+    /// there is of the job goes, unless others may want it.
     pub(crate) async fn leave(mut self) {
         self.has_left = true;
-        if self.job.leave() {
-            // If the time is up, the job has no way on anyhow, or all others have.
-            let _ = executor::timeout(PMI_SETTLE_NS_MAX, self.job.settled()).await;
+        if self.job.leave() && !self.job.is_wanted() {
             self.pmi.forget(&self.job);
             self.job.vacated().await;
         }

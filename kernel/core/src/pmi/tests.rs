@@ -105,6 +105,14 @@ impl Cluster {
         self.failures.lock().iter().map(|failure| (failure.code, failure.reason.clone())).collect()
     }
 
+    /// All nodes are told that no rank of the job runs any more: then nothing is left of it.
+    async fn job_is_over(self: Arc<Self>) {
+        for node in &self.nodes {
+            executor::timeout(SECOND_NS, node.pmi.over(order(1).job)).await.expect("nothing of it goes on");
+        }
+        assert!(self.is_empty());
+    }
+
     /// Whether nothing is left of any job.
     fn is_empty(&self) -> bool {
         self.nodes.iter().all(|node| node.pmi.shared.jobs.lock().is_empty())

@@ -103,20 +103,18 @@ pub(super) struct Way {
     peer: u32,
     /// This node called.
     has_called: bool,
-    /// Something was sent that is not known to have come.
-    is_busy: bool,
 }
 
 impl Way {
     /// With the node of this index, which called.
     pub(super) fn open(job: &Arc<Job>, peer: u32) -> Self {
         job.way_opened(peer);
-        Self { job: Arc::clone(job), peer, has_called: false, is_busy: false }
+        Self { job: Arc::clone(job), peer, has_called: false }
     }
 
     /// One that the job has counted already, with a node that is to be called.
     pub(super) fn reserved(job: &Arc<Job>, peer: u32) -> Self {
-        Self { job: Arc::clone(job), peer, has_called: true, is_busy: false }
+        Self { job: Arc::clone(job), peer, has_called: true }
     }
 
     pub(super) fn job(&self) -> &Arc<Job> {
@@ -166,28 +164,17 @@ impl Way {
                     Poll::Pending => return Ok(()),
                     Poll::Ready(count) => talk.sent += count,
                 }
-            } else if let Some(frame) = self.job.next_frame(self.peer, &mut self.is_busy) {
+            } else if let Some(frame) = self.job.next_frame(self.peer) {
                 (talk.said, talk.sent) = (frame, 0);
             } else {
                 (talk.said, talk.sent) = (Vec::new(), 0);
-                if self.is_busy && wire.poll_flush(context)?.is_ready() {
-                    self.is_idle();
-                }
                 return Ok(());
             }
         }
     }
 
-    /// All that was sent has come.
-    fn is_idle(&mut self) {
-        if core::mem::take(&mut self.is_busy) {
-            self.job.set_idle();
-        }
-    }
-
     /// What was sent may be lost.
     pub(super) fn broke(&mut self) {
-        self.is_idle();
         let peer = self.peer;
         self.job.with(|server, _| server.disconnected(peer));
     }
@@ -195,7 +182,6 @@ impl Way {
 
 impl Drop for Way {
     fn drop(&mut self) {
-        self.is_idle();
         self.job.way_closed(self.peer);
     }
 }

@@ -230,6 +230,7 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
         (job(), traced()).prop_map(|(job, traced)| ToNode::Trace { job, traced }),
         inspect().prop_map(ToNode::Inspect),
         (job(), any::<u64>()).prop_map(|(job, made)| ToNode::Checkpointed { job, made }),
+        job().prop_map(|job| ToNode::Forget { job }),
     ]
 }
 
