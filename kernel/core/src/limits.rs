@@ -207,6 +207,9 @@ pub const ALARM_BYTES: usize = 128;
 /// full, and in the queue.
 pub const INTEREST_PLACE_BYTES: usize = 192;
 
+/// What an epoll is charged with for its first place beyond that, bytes: a node of the table for it alone.
+pub const POLLER_NODE_BYTES: usize = 768;
+
 /// What a name in `/dev/shm` is charged with apart from its bytes: its place in a node that is half full.
 pub const NAME_PLACE_BYTES: usize = 256;
 
@@ -248,6 +251,12 @@ pub const SOCKET_KEEP_ALIVE_NS_MAX: u64 = 5_000_000_000;
 
 /// Files that one epoll(7) watches. Beyond, `ENOSPC`.
 pub const INTERESTS_MAX: usize = 4096;
+
+/// Other epolls among them, and epolls that watch one. Beyond, `ENOSPC`.
+pub const NESTED_MAX: usize = 128;
+
+/// Epolls one above the other, each watched by the next, beside the lowest: as on Linux. Beyond, `ELOOP`.
+pub const NESTED_DEPTH_MAX: usize = 4;
 
 /// Names in a job's `/dev/shm` on a node. Beyond, `ENOSPC`.
 pub const SHARED_FILES_MAX: usize = 1024;

@@ -38,6 +38,8 @@ pub(crate) enum LockLevel {
     Signals,
     /// The descriptors of a process.
     Descriptors,
+    /// Which epolls watch which, while there come to be more.
+    Nesting,
     /// Where an open file reads and writes on, what it watches, and what it stands for: a channel, a counter.
     OpenFile,
     /// What programs want to be told of a file, and PMI's own.

@@ -32,3 +32,14 @@ fn pipes_and_locks_are_as_on_the_host() {
     let cluster = Cluster::up_with(&["--nodes", "1", "--cores", "2"]);
     compare(&cluster, "pipes_and_locks", Toolchain::Glibc);
 }
+
+/// What wakes an epoll wakes those that watch it, on several cores; rings are refused.
+#[test]
+fn epolls_that_watch_epolls_are_as_on_the_host() {
+    for cores in ["1", "2"] {
+        let cluster = Cluster::up_with(&["--nodes", "1", "--cores", cores]);
+        for _ in 0..5 {
+            compare(&cluster, "nested_epolls", Toolchain::Glibc);
+        }
+    }
+}

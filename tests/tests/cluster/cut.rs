@@ -67,6 +67,7 @@ fn programs_do_not_notice() {
         ("files", Toolchain::Glibc),
         ("signals", Toolchain::Glibc),
         ("pipes_and_locks", Toolchain::Glibc),
+        ("nested_epolls", Toolchain::Glibc),
         ("sockets", Toolchain::Glibc),
         ("threads_sync", Toolchain::Musl),
         ("closed_meanwhile", Toolchain::Musl),

@@ -57,6 +57,7 @@ fn programs_do_not_notice() {
         "signals_wait",
         "runtime_calls",
         "pipes_and_locks",
+        "nested_epolls",
         "sockets",
         "interfaces",
     ] {

@@ -6,9 +6,12 @@
 //! woken again (edge-triggered), or until the program says so (one-shot). So a wait costs what is ready, not what is
 //! watched.
 //!
-//! A file is held weakly: it leaves the set when its last descriptor is closed. Pollers are not watched by pollers
-//! (`ELOOP`); poll(2) watches them.
+//! A file is held weakly: it leaves the set when its last descriptor is closed.
+//!
+//! A poller may watch others ([`nesting`]). What wakes an interest of the inner one wakes whoever watches that; whether
+//! it has something to tell is found by looking at its queue, where what is found stays ([`Poller::ready`]).
 
+mod nesting;
 pub(crate) mod record;
 
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -20,10 +23,11 @@ use core::task::Waker;
 
 use coppice_protocol::inspect::WATCHED_TOLD;
 
+use self::nesting::{Links, Nesting};
 use super::open_file::{Object, OpenFile};
 use super::readiness::{Ready, Watchers};
 use crate::errno::Errno;
-use crate::limits::{INTEREST_PLACE_BYTES, INTERESTS_MAX};
+use crate::limits::{INTEREST_PLACE_BYTES, INTERESTS_MAX, POLLER_NODE_BYTES};
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::sync::{LockLevel, Mutex};
 
@@ -52,6 +56,8 @@ struct Set {
     /// Interests that may have something to tell, each once. Has room for all, so that waking allocates nothing.
     queue: Mutex<VecDeque<Arc<Interest>>>,
     watchers: Watchers,
+    /// Other sets that it watches or that watch it.
+    links: Mutex<Links>,
     /// An interest could not be registered with its file.
     refused: AtomicBool,
 }
@@ -159,6 +165,10 @@ impl Set {
             self.refused.store(true, Ordering::Release);
         }
         let told = file.ready() & asked.ready();
+        // What is watched there has to be looked at now and then, so this has to be, too.
+        if inner(&file).is_some_and(|inner| inner.refused.swap(false, Ordering::AcqRel)) {
+            self.refused.store(true, Ordering::Release);
+        }
         // That it came true while it was looked at queues it again. Told now, it would be told twice.
         (!told.is_empty() && !file.settle()).then_some((told, asked))
     }
@@ -172,6 +182,28 @@ impl Set {
 
     fn pop(&self) -> Option<Arc<Interest>> {
         let interest = self.queue.lock().pop_front()?;
+        self.was_taken(&interest);
+        Some(interest)
+    }
+
+    /// The first that is queued, which stays there.
+    fn first(&self) -> Option<Arc<Interest>> {
+        self.queue.lock().front().cloned()
+    }
+
+    /// Takes one out of the queue; false if another thread has.
+    fn take(&self, interest: &Arc<Interest>) -> bool {
+        {
+            let mut queue = self.queue.lock();
+            let Some(place) = queue.iter().position(|queued| Arc::ptr_eq(queued, interest)) else { return false };
+            queue.remove(place);
+        }
+        self.was_taken(interest);
+        true
+    }
+
+    /// One is not in the queue any more.
+    fn was_taken(&self, interest: &Arc<Interest>) {
         // What has come true and is yet to be announced is so now, as long as that does not queue this one again: it
         // is about to be looked at, and what that finds is not to be told another time when it is announced.
         if let Some(file) = interest.file.upgrade() {
@@ -179,7 +211,14 @@ impl Set {
         }
         // From here on a change queues it again.
         interest.queued.store(false, Ordering::Release);
-        Some(interest)
+    }
+}
+
+/// The set of a file that is a poller.
+fn inner(file: &OpenFile) -> Option<&Arc<Set>> {
+    match &file.object {
+        Object::Poller(poller) => Some(&poller.set),
+        _ => None,
     }
 }
 
@@ -193,18 +232,19 @@ impl Poller {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn new(quota: &Arc<Quota>) -> Result<Self, Errno> {
-        let charge = quota.charge(shared_bytes::<Set>() + Watchers::BYTES_FREE)?;
+        let charge = quota.charge(shared_bytes::<Set>() + Watchers::BYTES_FREE + POLLER_NODE_BYTES)?;
         let table = Mutex::new(LockLevel::OpenFile, Table { entries: BTreeMap::new(), look_at: LOOK_AT_MIN });
         let queue = Mutex::new(LockLevel::Queue, VecDeque::new());
+        let links = Mutex::new(LockLevel::Fact, Links::default());
         let (watchers, refused) = (Watchers::new(quota), AtomicBool::new(false));
-        Ok(Self { set: Arc::new(Set { table, queue, watchers, refused }), _charge: charge })
+        Ok(Self { set: Arc::new(Set { table, queue, watchers, links, refused }), _charge: charge })
     }
 
     /// Watches a file under a descriptor's number.
     ///
     /// # Errors
-    /// `EEXIST`: it is watched already. `EPERM`: it never makes anybody wait. `ELOOP`: it is a poller. `ENOSPC`: too
-    /// many are watched. `ENOMEM`.
+    /// `EEXIST`: it is watched already. `EPERM`: it never makes anybody wait. `ELOOP`: it is a poller that watches this
+    /// one, or too many that watch each other. `ENOSPC`: too many are watched. `ENOMEM`.
     pub(crate) fn add(
         &self,
         number: i32,
@@ -212,12 +252,12 @@ impl Poller {
         (events, data): (u32, u64),
         quota: &Arc<Quota>,
     ) -> Result<(), Errno> {
-        match file.object {
-            Object::Poller(_) => return Err(Errno::ELOOP),
-            _ if !file.makes_wait() => return Err(Errno::EPERM),
-            _ => {}
+        if !file.makes_wait() {
+            return Err(Errno::EPERM);
         }
-        let charge = quota.charge(shared_bytes::<Interest>() + INTEREST_PLACE_BYTES)?;
+        let inner = inner(file);
+        let link_bytes = inner.map_or(0, |_| nesting::LINK_BYTES);
+        let charge = quota.charge(shared_bytes::<Interest>() + INTEREST_PLACE_BYTES + link_bytes)?;
         let interest = Arc::new(Interest {
             set: Arc::downgrade(&self.set),
             key: key(number, file),
@@ -226,10 +266,12 @@ impl Poller {
             asked: Mutex::new(LockLevel::Interest, Asked::new(events, data)),
         });
         {
+            let nesting = inner.map(|inner| Nesting::between(&self.set, inner)).transpose();
             let mut table = self.set.table.lock();
             if table.entries.contains_key(&interest.key) {
                 return Err(Errno::EEXIST);
             }
+            let nesting = nesting?;
             table.make_room()?;
             let mut queue = self.set.queue.lock();
             // Those of files that are gone may have left the table and still be queued.
@@ -239,6 +281,10 @@ impl Poller {
                 queue.try_reserve(more).map_err(|_| Errno::ENOMEM)?;
             }
             table.entries.insert(interest.key, Entry { interest: Arc::clone(&interest), _charge: charge });
+            drop((queue, table));
+            if let Some((nesting, inner)) = nesting.zip(inner) {
+                nesting.link(&self.set, inner);
+            }
         }
         // The first look registers it.
         interest.wake();
@@ -280,6 +326,9 @@ impl Poller {
             entry
         };
         drop(removed);
+        if let Some(inner) = inner(file) {
+            nesting::unlink(&self.set, inner);
+        }
         Ok(())
     }
 
@@ -353,8 +402,14 @@ impl Poller {
     /// See [`OpenFile::ready`]: whether there is something to tell. What is not is looked at once only.
     pub(crate) fn ready(&self) -> Ready {
         for _ in 0..self.queued() {
-            let Some(interest) = self.set.pop() else { break };
+            let Some(interest) = self.set.first() else { break };
+            // In its place, where others see it meanwhile: so nobody need be told that it is still there, who would
+            // look here and have himself told again.
             if self.set.look(&interest).is_some() {
+                return Ready::READ;
+            }
+            // A change that came before it is out of the queue is found by looking again.
+            if self.set.take(&interest) && self.set.look(&interest).is_some() {
                 self.put_back(interest);
                 return Ready::READ;
             }

@@ -74,16 +74,17 @@ pub(super) fn control(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if !watched.makes_wait() {
         return Err(Errno::EPERM.into());
     }
-    let poller = poller(&file)?;
+    let epoll = poller(&file)?;
     if Arc::ptr_eq(&file, &watched) {
         return Err(Errno::EINVAL.into());
     }
     match operation {
         EPOLL_CTL_MOD if asked.0 & ask::EXCLUSIVE != 0 => Err(Errno::EINVAL)?,
         EPOLL_CTL_ADD if asked.0 & ask::EXCLUSIVE != 0 && asked.0 & !WITH_EXCLUSIVE != 0 => Err(Errno::EINVAL)?,
-        EPOLL_CTL_ADD => poller.add(number, &watched, asked, &caller.process.node.quota)?,
-        EPOLL_CTL_DEL => poller.remove(number, &watched)?,
-        EPOLL_CTL_MOD => poller.change(number, &watched, asked)?,
+        EPOLL_CTL_ADD if asked.0 & ask::EXCLUSIVE != 0 && poller(&watched).is_ok() => Err(Errno::EINVAL)?,
+        EPOLL_CTL_ADD => epoll.add(number, &watched, asked, &caller.process.node.quota)?,
+        EPOLL_CTL_DEL => epoll.remove(number, &watched)?,
+        EPOLL_CTL_MOD => epoll.change(number, &watched, asked)?,
         _ => return Err(Errno::EINVAL.into()),
     }
     Ok(0)

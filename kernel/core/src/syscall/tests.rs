@@ -10,6 +10,7 @@ mod hostile;
 mod interfaces;
 mod kept;
 mod likeness;
+mod nested;
 mod netlink;
 mod output;
 mod places;

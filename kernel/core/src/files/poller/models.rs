@@ -10,7 +10,7 @@ use super::{Poller, ask};
 use crate::executor::check;
 use crate::files::readiness::until_watched;
 use crate::files::stream::{Stream, copy_from};
-use crate::files::{Object, OpenFile};
+use crate::files::{Object, OpenFile, flags};
 use crate::quota::tests::quota;
 
 /// An epoll that watches a counter with this value.
@@ -56,6 +56,30 @@ fn nobody_sleeps_while_something_is_ready() {
         });
         count_up(&file);
         waiting.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    });
+}
+
+/// One thread waits above, another one takes what is there out of the epoll below for a moment.
+#[test]
+fn nobody_sleeps_above_while_something_is_ready_below() {
+    check(|| {
+        let (below, file) = {
+            let poller = Poller::new(&quota()).expect("memory");
+            let file = add(&poller, 4, READ, 0);
+            (Arc::new(OpenFile::object(Object::Poller(poller), flags::O_RDWR)), file)
+        };
+        let above = Arc::new(Poller::new(&quota()).expect("memory"));
+        assert_eq!(above.add(5, &below, (READ, 5), &quota()), Ok(()));
+        let (taken, waiting) = (Arc::clone(&below), Arc::clone(&above));
+        let waiting = thread::spawn(move || while wait(&waiting) == 0 {});
+        let taking = thread::spawn(move || {
+            let Object::Poller(poller) = &taken.object else { panic!("no epoll") };
+            poller.collect(1, |_, _| true);
+        });
+        count_up(&file);
+        waiting.join().expect("no panic");
+        taking.join().expect("no panic");
+        drop(below);
     });
 }
 

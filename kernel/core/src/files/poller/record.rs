@@ -1,7 +1,6 @@
 //! A set of watched files as data.
 
 use alloc::sync::Arc;
-use alloc::task::Wake;
 use alloc::vec::Vec;
 use core::task::Waker;
 
@@ -62,20 +61,36 @@ impl Poller {
         PollerRecord(table.entries.values().filter_map(interest).collect())
     }
 
-    /// Watches again what a record says. What was told at an edge is not told again, unless more may have come from
-    /// outside meanwhile.
+    /// Watches again what a record says. Then see [`Self::as_before`].
     ///
     /// # Errors
     /// [`NotMade`].
     pub(in crate::files) fn watch_again(
         &self,
-        record: PollerRecord,
+        record: &PollerRecord,
         files: &[Arc<OpenFile>],
         quota: &Arc<Quota>,
     ) -> Result<(), NotMade> {
+        for InterestRecord { descriptor, file, events, data, .. } in &record.0 {
+            let file = files.get(*file as usize).ok_or(BadFiles)?;
+            self.add(*descriptor, file, (*events, *data), quota)?;
+        }
+        Ok(())
+    }
+
+    /// When all pollers watch again, one of which may watch this one: what was told at an edge is not told again,
+    /// unless more may have come from outside meanwhile. Gives what is to be woken for that, when all are as before.
+    ///
+    /// # Errors
+    /// [`NotMade`].
+    pub(in crate::files) fn as_before(
+        &self,
+        record: PollerRecord,
+        files: &[Arc<OpenFile>],
+    ) -> Result<Vec<Waker>, NotMade> {
+        let mut changed = Vec::new();
         for InterestRecord { descriptor, file, events, data, queued, changes: before } in record.0 {
             let file = files.get(file as usize).ok_or(BadFiles)?;
-            self.add(descriptor, file, (events, data), quota)?;
             let Some(interest) = self
                 .set
                 .table
@@ -93,14 +108,15 @@ impl Poller {
             }
             self.set.queue.lock().retain(|queued| !Arc::ptr_eq(queued, &interest));
             interest.queued.store(false, Ordering::Release);
-            if file.watch(&Waker::from(Arc::clone(&interest))).is_err() {
+            let waker = Waker::from(Arc::clone(&interest));
+            if file.watch(&waker).is_err() {
                 return Err(Errno::ENOMEM.into());
             }
             let now = changes(file);
             if events & ask::ALL != events && (now.is_none() || now != before) {
-                interest.wake();
+                changed.push(waker);
             }
         }
-        Ok(())
+        Ok(changed)
     }
 }

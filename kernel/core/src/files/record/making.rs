@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::task::Waker;
 
 use super::{BadFiles, FileRecord, FilesRecord, Number, ObjectRecord, Outside};
 use crate::abi::signal_set::SignalSet;
@@ -99,11 +100,18 @@ impl FilesRecord {
             }
             files.push(Arc::new(file));
         }
-        for (number, record) in pollers {
-            if let Object::Poller(poller) = &files[number].object {
+        for (number, record) in &pollers {
+            if let Object::Poller(poller) = &files[*number].object {
                 poller.watch_again(record, &files, making.quota)?;
             }
         }
+        let mut changed = Vec::new();
+        for (number, record) in pollers {
+            if let Object::Poller(poller) = &files[number].object {
+                changed.extend(poller.as_before(record, &files)?);
+            }
+        }
+        changed.into_iter().for_each(Waker::wake);
         making.locks.make(self.locks, &files)?;
         let mut descriptors = Descriptors::empty(self.limit, making.quota);
         for record in self.descriptors {

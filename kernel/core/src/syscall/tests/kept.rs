@@ -121,6 +121,14 @@ fn no_object_takes_more_than_it_is_charged_with() {
             let file = call(bench, nr::EVENTFD2, &[0, 0]);
             call(bench, nr::EPOLL_CTL, &[poller, 1, file, event]);
         }),
+        ("poller of one file", &|bench, number| {
+            let (poller, file) = (call(bench, nr::EPOLL_CREATE1, &[0]), call(bench, nr::EVENTFD2, &[0, 0]));
+            call(bench, nr::EPOLL_CTL, &[poller, 1, file, bench.put(0, epoll_event(1, number).bytes())]);
+        }),
+        ("poller in a poller", &|bench, _| {
+            let [outer, inner] = [(); 2].map(|()| call(bench, nr::EPOLL_CREATE1, &[0]));
+            assert_eq!(call(bench, nr::EPOLL_CTL, &[outer, 1, inner, bench.put(0, epoll_event(1, 0).bytes())]), 0);
+        }),
         ("open device", &|bench, _| assert!(bench.open("/dev/null", flags::O_RDWR) > 0)),
         ("open text", &|bench, _| assert!(bench.open("/proc/self/maps", flags::O_RDONLY) > 0)),
         ("shared file", &|bench, number| {
@@ -377,9 +385,13 @@ fn a_poller_that_cannot_be_registered_looks_now_and_then() {
         assert_eq!(poller, file + 1 + number);
         call(&bench, nr::EPOLL_CTL, &[poller, 1, file, bench.put(0, epoll_event(1, number).bytes())]);
     }
+    // One that watches the last of them.
+    let outer = call(&bench, nr::EPOLL_CREATE1, &[0]);
+    assert_eq!(outer, file + 1 + POLLERS);
+    call(&bench, nr::EPOLL_CTL, &[outer, 1, outer - 1, bench.put(0, epoll_event(1, POLLERS).bytes())]);
     let all = exhaust(&bench);
     let wait = |number: u64, timeout_ms: u64| [file + 1 + number, MEMORY, 4, timeout_ms];
-    for number in 0..POLLERS {
+    for number in 0..=POLLERS {
         let start_ns = executor::now_ns();
         assert_eq!(call(&bench, nr::EPOLL_WAIT, &wait(number, 50)), 0);
         assert!((50_000_000..60_000_000).contains(&(executor::now_ns() - start_ns)));
@@ -387,6 +399,7 @@ fn a_poller_that_cannot_be_registered_looks_now_and_then() {
     let one = bench.put(0x100, &1_u64.to_le_bytes());
     let last = wait(POLLERS - 1, 1000);
     assert_eq!(bench.call_during(nr::EPOLL_WAIT, &last, &[(nr::WRITE, &[file, one, 8], 8)]), 1);
+    assert_eq!(call(&bench, nr::EPOLL_WAIT, &wait(POLLERS, 1000)), 1);
     // Looked at or registered, it is told as long as it is so.
     assert_eq!(call(&bench, nr::EPOLL_WAIT, &last), 1);
     drop(all);
