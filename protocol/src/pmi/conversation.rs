@@ -218,7 +218,7 @@ impl Conversation {
             Request::Put { space, key, value } => self.put(space, key, value, server),
             Request::GetByIdx { space, index } => self.get_by_index(space, index, server),
             Request::BarrierIn => {
-                if !server.enter(rank, now_ns) {
+                if !server.enter(rank, false, now_ns) {
                     self.say("cmd=barrier_out rc=-1 msg=in_a_barrier_already");
                 }
                 self.poll(server);

@@ -50,6 +50,7 @@ pub(super) struct LocalRecord {
     pub(super) has_spoken: bool,
     pub(super) is_heard: bool,
     pub(super) awaits: bool,
+    pub(super) has_deadline: bool,
     pub(super) departure: Option<Departure>,
     pub(super) ended: Option<Exit>,
 }

@@ -133,7 +133,7 @@ impl Conversation {
                 }
             }
             b"kvs-fence" => {
-                if !server.enter(rank, now_ns) {
+                if !server.enter(rank, false, now_ns) {
                     return self.fail(pairs, "in_a_fence_already");
                 }
                 second.fence = Some(mark(pairs));

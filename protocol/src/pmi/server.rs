@@ -76,6 +76,8 @@ struct Local {
     is_heard: bool,
     /// It waits for what other ranks of the node say.
     awaits: bool,
+    /// Its barrier is one that it gives up if others do not come in time.
+    has_deadline: bool,
     departure: Option<Departure>,
     /// How its process has ended.
     ended: Option<Exit>,
@@ -123,6 +125,7 @@ impl Server {
             has_spoken: false,
             is_heard: false,
             awaits: false,
+            has_deadline: false,
             departure: None,
             ended: None,
         };
@@ -155,6 +158,7 @@ impl Server {
             has_spoken: local.has_spoken,
             is_heard: local.is_heard,
             awaits: local.awaits,
+            has_deadline: local.has_deadline,
             departure: local.departure,
             ended: local.ended,
         };
@@ -194,7 +198,7 @@ impl Server {
         }
         // What had departed before it cannot be found missing by those that enter before all are known to be there.
         for was in record.ranks.iter().filter(|was| was.phase == Phase::InBarrier) {
-            self.enter(was.rank, now_ns);
+            self.enter(was.rank, was.has_deadline, now_ns);
         }
         Ok(())
     }
@@ -255,18 +259,29 @@ impl Server {
         true
     }
 
-    /// A rank enters the next barrier; false if it is in one.
-    pub(crate) fn enter(&mut self, rank: Rank, now_ns: u64) -> bool {
+    /// A rank enters the next barrier; false if it is in one. With a deadline it may stop waiting there, and is not
+    /// said to wait: it is not stuck if others do not come.
+    pub(crate) fn enter(&mut self, rank: Rank, has_deadline: bool, now_ns: u64) -> bool {
         let entered = self.local(rank).filter(|local| local.phase == Phase::Outside && local.departure.is_none());
         let Some(local) = entered else { return false };
-        local.phase = Phase::InBarrier;
-        // On a single node, whoever is missing is found here.
-        let is_first = self.ranks.iter().filter(|local| local.phase == Phase::InBarrier).count() == 1;
-        if is_first && self.placement.nodes() > 1 {
-            self.tell_ns = Some(now_ns.saturating_add(PMI_TELL_NS));
+        (local.phase, local.has_deadline) = (Phase::InBarrier, true);
+        if !has_deadline {
+            self.waits_without_end(rank, now_ns);
         }
         self.go_on(now_ns);
         true
+    }
+
+    /// A rank waits in its barrier without a deadline, or does so now.
+    pub(crate) fn waits_without_end(&mut self, rank: Rank, now_ns: u64) {
+        let may_be_stuck = |local: &Local| local.phase == Phase::InBarrier && !local.has_deadline;
+        // On a single node, whoever is missing is found here.
+        if self.placement.nodes() > 1 && !self.ranks.iter().any(may_be_stuck) {
+            self.tell_ns = Some(now_ns.saturating_add(PMI_TELL_NS));
+        }
+        if let Some(local) = self.local(rank) {
+            local.has_deadline = false;
+        }
     }
 
     /// Whether a rank is to be told that it may leave its barrier; it is told now.

@@ -194,6 +194,13 @@ impl Client {
                 }
             }
         }
+        // One that has no end waits behind one that had.
+        let mut behind = self.fences.iter().skip(1);
+        if self.fences.front().is_some_and(|first| first.is_entered && first.deadline_ns.is_some())
+            && behind.any(|fence| fence.deadline_ns.is_none())
+        {
+            server.waits_without_end(self.rank, now_ns);
+        }
         self.go_on_with_calls(dialect, server, now_ns);
     }
 
@@ -201,7 +208,8 @@ impl Client {
         if fence.collect {
             server.publish(self.rank, dialect)?;
         }
-        if server.enter(self.rank, now_ns) { Ok(()) } else { Err(Status::BAD_PARAM) }
+        let has_deadline = fence.deadline_ns.is_some();
+        if server.enter(self.rank, has_deadline, now_ns) { Ok(()) } else { Err(Status::BAD_PARAM) }
     }
 
     /// Answers those who have waited long enough. The first one goes on waiting if other nodes count on it already.

@@ -100,6 +100,42 @@ fn one_that_others_count_on_is_over_when_it_is_over() {
     assert_eq!(nodes.hear(0)[0].0, tag);
 }
 
+/// Nobody is stuck who gives up, so a rank that has ended before it is not missed; who waits behind that is.
+#[test]
+fn who_waits_with_a_deadline_is_not_said_to_wait() {
+    for waits_behind in [false, true] {
+        let mut nodes = Nodes::new(&[2, 1], Dialect::Short);
+        let (hasty, patient) = (nodes.fence(&[("pmix.timeout", Value::Number(1))]), nodes.fence(&[]));
+        for rank in [0, 1] {
+            nodes.call(rank, &hasty);
+        }
+        nodes.settle();
+        nodes.pass(SECOND_NS / 2);
+        assert_eq!(nodes.waits, [0; 0]);
+        if waits_behind {
+            nodes.call(1, &patient);
+            nodes.pass(SECOND_NS / 4);
+            nodes.pass(SECOND_NS / 4);
+            assert_eq!(nodes.waits, [0]);
+        }
+        nodes.pass(SECOND_NS);
+        for rank in [0, 1] {
+            let heard = nodes.hear(rank);
+            assert_eq!((heard.len(), nodes.status(&heard[0].1)), (1, Status::TIMEOUT));
+        }
+        assert_eq!(nodes.waits.len(), usize::from(waits_behind));
+        // It goes on counting: the other node's rank need not wait for these to come once more.
+        nodes.call(2, &patient);
+        nodes.settle();
+        assert_eq!(nodes.hear(2).len(), 1);
+        nodes.settle();
+        nodes.call(0, &patient);
+        nodes.settle();
+        nodes.pass(SECOND_NS / 4);
+        assert_eq!(nodes.waits.last(), Some(&1), "the next one has no deadline");
+    }
+}
+
 #[test]
 fn a_rank_waits_for_no_more_than_it_may() {
     let mut nodes = Nodes::new(&[2], Dialect::Short);

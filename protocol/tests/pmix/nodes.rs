@@ -21,6 +21,8 @@ pub(crate) struct Nodes {
     pub(crate) dialect: Dialect,
     pub(crate) now_ns: u64,
     pub(crate) events: Vec<Event>,
+    /// Barriers in which ranks were said to wait.
+    pub(crate) waits: Vec<u64>,
     next_tag: u32,
 }
 
@@ -90,6 +92,7 @@ impl Nodes {
             dialect,
             now_ns: 0,
             events: Vec::new(),
+            waits: Vec::new(),
             next_tag: 100,
         }
     }
@@ -303,8 +306,13 @@ impl Nodes {
 
     fn settle_events(&mut self) {
         for server in &mut self.servers {
-            let happened = core::iter::from_fn(|| server.poll_event());
-            self.events.extend(happened.filter(|event| !matches!(event, Event::Released(_) | Event::Waits { .. })));
+            for event in core::iter::from_fn(|| server.poll_event()) {
+                match event {
+                    Event::Released(_) => {}
+                    Event::Waits { barrier } => self.waits.push(barrier),
+                    event => self.events.push(event),
+                }
+            }
         }
     }
 
