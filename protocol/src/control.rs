@@ -245,6 +245,8 @@ pub struct Launch {
     pub core_file: bool,
     /// It is not to begin, but to go on from a checkpoint.
     pub restore: Option<Restore>,
+    /// The job goes on when a rank of it ends that has spoken PMI and has not finalized.
+    pub outlives_ranks: bool,
 }
 
 /// A rank that a signal is about to end.

@@ -26,7 +26,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 16;
+pub const VERSION: u16 = 17;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -205,8 +205,10 @@ pub struct StartJob {
     pub staged_files: Vec<ByteString>,
     /// Of these ranks is printed what they do ([`crate::trace`]).
     pub traced: Traced,
-    /// As [`crate::control::Launch::core`].
+    /// As [`crate::control::Launch::core_file`].
     pub core_file: bool,
+    /// As [`crate::control::Launch::outlives_ranks`].
+    pub outlives_ranks: bool,
 }
 
 /// One rank of a job, and where it is to run.

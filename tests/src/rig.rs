@@ -236,6 +236,7 @@ impl Rig {
             traced: false,
             core_file: false,
             restore: None,
+            outlives_ranks: false,
         }
     }
 

@@ -73,6 +73,9 @@ pub struct Submission {
     /// When a signal ends a rank that leaves a core file, its stream says so before, for that to be taken.
     #[serde(default)]
     pub core_file: bool,
+    /// What becomes of it when a rank fails.
+    #[serde(default)]
+    pub on_rank_failure: OnRankFailure,
     /// The checkpoint that it goes on from instead of its beginning. The service node says so of a job that it
     /// restarts; what somebody submits has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,6 +83,17 @@ pub struct Submission {
     /// Checkpoints are made of it by itself, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_policy: Option<CheckpointPolicy>,
+}
+
+/// What becomes of a job when a rank of it ends that has begun to speak PMI and has not finalized.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnRankFailure {
+    /// It ends.
+    #[default]
+    End,
+    /// It goes on.
+    Continue,
 }
 
 impl Submission {
@@ -322,7 +336,7 @@ mod tests {
     use coppice_protocol::text::ByteString;
     use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
-    use super::{ProgramStaging, RankCounters, RankOutcome, RankView, Scheme, Submission};
+    use super::{OnRankFailure, ProgramStaging, RankCounters, RankOutcome, RankView, Scheme, Submission};
 
     fn job(program: ByteString, name: ByteString, texts: Vec<ByteString>) -> Submission {
         Submission {
@@ -347,6 +361,7 @@ mod tests {
             detached: false,
             keep_output: None,
             core_file: false,
+            on_rank_failure: OnRankFailure::End,
             restarted_from: None,
             checkpoint_policy: None,
         }

@@ -190,6 +190,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         detached: run.options.detach,
         keep_output: run.options.output_kept(),
         core_file: run.options.core_file,
+        on_rank_failure: run.on_rank_failure.into(),
         restarted_from: None,
         checkpoint_policy: run.automatic.policy().map_err(|wrong| anyhow!(wrong))?,
     })

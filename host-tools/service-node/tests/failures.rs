@@ -2,7 +2,7 @@
 
 mod support;
 
-use coppice_api::job::{EXIT_COPPICE, JobState, RankOutcome, Submission};
+use coppice_api::job::{EXIT_COPPICE, JobState, OnRankFailure, RankOutcome, Submission};
 use coppice_protocol::control::{Exit, JobFailure, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, ToPset};
@@ -16,9 +16,13 @@ fn failed(node: u32, job: JobId, code: u8, reason: &str) -> FromPset {
 
 /// A cluster whose killed ranks do not end by themselves, with a job of four ranks on two nodes.
 fn stubborn() -> (Cluster, JobId) {
+    stubborn_with(OnRankFailure::End)
+}
+
+fn stubborn_with(on_rank_failure: OnRankFailure) -> (Cluster, JobId) {
     let mut cluster = Cluster::up(3, 2);
     cluster.behaviour.obeys_kill = false;
-    let id = cluster.submit(Submission { ranks_per_node: 2, ..job(4) }).expect("accepted");
+    let id = cluster.submit(Submission { ranks_per_node: 2, on_rank_failure, ..job(4) }).expect("accepted");
     (cluster, id)
 }
 
@@ -100,6 +104,24 @@ fn a_job_whose_ranks_wait_for_one_that_is_gone_ends() {
     assert_eq!(cluster.job(id).job.state, JobState::Running);
     cluster.said(0, waits(7)(id));
     assert!(cluster.told().any(|(_, told)| matches!(told, ToPset::Kill { .. })));
+}
+
+/// Its nodes know who can be told, and say so if somebody cannot.
+#[test]
+fn a_job_that_outlives_ranks_is_not_ended_for_those_that_wait() {
+    let (mut cluster, id) = stubborn_with(OnRankFailure::Continue);
+    cluster.said(0, FromPset::Waits(Waiting { job: id, barrier: 0 }));
+    end(&mut cluster, id, 2, Exit::Signal(11));
+    assert!(!cluster.told().any(|(_, told)| matches!(told, ToPset::Kill { .. })));
+    let starts: Vec<bool> = cluster
+        .told()
+        .filter_map(|(_, told)| if let ToPset::Start(start) = told { Some(start.outlives_ranks) } else { None })
+        .collect();
+    assert_eq!(starts, [true]);
+    for rank in [0, 1, 3] {
+        end(&mut cluster, id, rank, Exit::Status(0));
+    }
+    assert_eq!(end_of(&mut cluster, id).1, Some(139));
 }
 
 #[test]

@@ -158,6 +158,7 @@ fn launch(job: JobId, program: ProgramId, use_retained: bool, context: &mut Cont
         staging: None,
         traced: false,
         core_file: false,
+        outlives_ranks: false,
         restore: None,
     }
 }

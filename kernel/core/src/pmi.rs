@@ -103,6 +103,9 @@ impl Pmi {
             if launch.restore.is_some() {
                 job.await_record();
             }
+            if launch.outlives_ranks {
+                job.set_outlives_ranks();
+            }
             jobs.insert(id, job);
         }
         let job = jobs.get(&id).filter(|job| job.admit(rank)).cloned();

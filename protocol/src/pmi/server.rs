@@ -5,7 +5,9 @@
 //! [`Server::poll_transmit`].
 
 mod attributes;
+mod barriers;
 mod events;
+mod losses;
 mod naming;
 mod pmix;
 mod queries;
@@ -17,6 +19,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use self::losses::Lost;
 use super::attributes::Attributes;
 use super::failure::{Departure, Failure};
 use super::frame::{Keys, PeerError, PeerFrame, PeerFrameKind};
@@ -65,6 +68,15 @@ pub(super) enum Phase {
     Released,
 }
 
+/// How a rank waits in a barrier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Waits {
+    /// It stops waiting if others do not come in time: it is not stuck if they never do.
+    pub(crate) has_deadline: bool,
+    /// It can be told that others do not come.
+    pub(crate) hears_of_loss: bool,
+}
+
 /// A rank of this node.
 #[derive(Debug)]
 struct Local {
@@ -76,8 +88,8 @@ struct Local {
     is_heard: bool,
     /// It waits for what other ranks of the node say.
     awaits: bool,
-    /// Its barrier is one that it gives up if others do not come in time.
-    has_deadline: bool,
+    /// How it waits in its barrier.
+    waits: Waits,
     departure: Option<Departure>,
     /// How its process has ended.
     ended: Option<Exit>,
@@ -108,6 +120,10 @@ pub struct Server {
     program: Program,
     /// When it is to be said that ranks wait in the next barrier, ns. `None`: none does, or it was said.
     tell_ns: Option<u64>,
+    /// The job goes on when a rank ends that has not finalized.
+    outlives_ranks: bool,
+    /// One that has: there is no barrier of all ranks any more.
+    lost: Option<Lost>,
 }
 
 impl Server {
@@ -125,7 +141,7 @@ impl Server {
             has_spoken: false,
             is_heard: false,
             awaits: false,
-            has_deadline: false,
+            waits: Waits::default(),
             departure: None,
             ended: None,
         };
@@ -145,6 +161,8 @@ impl Server {
             is_ending: false,
             program: Program::default(),
             tell_ns: None,
+            outlives_ranks: false,
+            lost: None,
         })
     }
 
@@ -158,7 +176,7 @@ impl Server {
             has_spoken: local.has_spoken,
             is_heard: local.is_heard,
             awaits: local.awaits,
-            has_deadline: local.has_deadline,
+            waits: local.waits,
             departure: local.departure,
             ended: local.ended,
         };
@@ -198,7 +216,7 @@ impl Server {
         }
         // What had departed before it cannot be found missing by those that enter before all are known to be there.
         for was in record.ranks.iter().filter(|was| was.phase == Phase::InBarrier) {
-            self.enter(was.rank, was.has_deadline, now_ns);
+            self.enter(was.rank, was.waits, now_ns);
         }
         Ok(())
     }
@@ -259,37 +277,6 @@ impl Server {
         true
     }
 
-    /// A rank enters the next barrier; false if it is in one. With a deadline it may stop waiting there, and is not
-    /// said to wait: it is not stuck if others do not come.
-    pub(crate) fn enter(&mut self, rank: Rank, has_deadline: bool, now_ns: u64) -> bool {
-        let entered = self.local(rank).filter(|local| local.phase == Phase::Outside && local.departure.is_none());
-        let Some(local) = entered else { return false };
-        (local.phase, local.has_deadline) = (Phase::InBarrier, true);
-        if !has_deadline {
-            self.waits_without_end(rank, now_ns);
-        }
-        self.go_on(now_ns);
-        true
-    }
-
-    /// A rank waits in its barrier without a deadline, or does so now.
-    pub(crate) fn waits_without_end(&mut self, rank: Rank, now_ns: u64) {
-        let may_be_stuck = |local: &Local| local.phase == Phase::InBarrier && !local.has_deadline;
-        // On a single node, whoever is missing is found here.
-        if self.placement.nodes() > 1 && !self.ranks.iter().any(may_be_stuck) {
-            self.tell_ns = Some(now_ns.saturating_add(PMI_TELL_NS));
-        }
-        if let Some(local) = self.local(rank) {
-            local.has_deadline = false;
-        }
-    }
-
-    /// Whether a rank is to be told that it may leave its barrier; it is told now.
-    pub(crate) fn take_release(&mut self, rank: Rank) -> bool {
-        let released = self.local(rank).filter(|local| local.phase == Phase::Released);
-        released.map(|local| local.phase = Phase::Outside).is_some()
-    }
-
     pub(crate) fn finalize(&mut self, rank: Rank, now_ns: u64) {
         self.depart(rank, Departure::Finalized, now_ns);
     }
@@ -328,6 +315,9 @@ impl Server {
         self.card_ends(rank, now_ns);
         self.names.forget(rank);
         match how {
+            Departure::Ended(exit) if self.outlives_end(exit) || self.outlives_ranks && is_unfinished => {
+                self.lose(Lost { rank, node, how });
+            }
             Departure::Ended(_) if was_waiting => self.fail(Failure::InBarrier { rank, node, how }),
             Departure::Ended(_) if is_unfinished => self.fail(Failure::NotFinalized { rank, node, how }),
             _ => self.go_on(now_ns),
@@ -338,50 +328,6 @@ impl Server {
         if !self.has_failed {
             self.has_failed = true;
             self.events.push_back(Event::Failed(failure));
-        }
-    }
-
-    /// Enters and leaves barriers as far as ranks and nodes have come.
-    fn go_on(&mut self, now_ns: u64) {
-        if self.has_failed {
-            return;
-        }
-        if let Err(OutOfMemory) = self.try_go_on(now_ns) {
-            self.out_of_memory();
-        }
-        self.look_for_missing();
-    }
-
-    fn try_go_on(&mut self, now_ns: u64) -> Result<(), OutOfMemory> {
-        let all_wait = self.ranks.iter().all(|local| local.phase == Phase::InBarrier);
-        if all_wait && !self.spread.is_entered() {
-            let puts = self.space.take_pending();
-            self.spread.enter(puts, now_ns).map_err(|_| OutOfMemory)?;
-        }
-        if let Some(Completed { generation, gathered }) = self.spread.advance(now_ns).map_err(|_| OutOfMemory)? {
-            self.space.commit(generation, &gathered)?;
-            self.tell_ns = None;
-            for local in &mut self.ranks {
-                local.phase = Phase::Released;
-                self.events.push_back(Event::Released(local.rank));
-            }
-        }
-        Ok(())
-    }
-
-    /// Finds a rank that others wait for and that cannot come.
-    fn look_for_missing(&mut self) {
-        if self.spread.is_entered() {
-            return;
-        }
-        let local_waits = self.ranks.iter().any(|local| local.phase == Phase::InBarrier);
-        if !local_waits && !self.spread.others_wait() {
-            return;
-        }
-        let node = self.here.node;
-        let missing = self.ranks.iter().find_map(|local| Some((local.rank, local.departure?)));
-        if let Some((rank, how)) = missing {
-            self.fail(Failure::Missing { rank, node, how });
         }
     }
 
@@ -467,8 +413,9 @@ impl Server {
     /// When [`Self::handle_timeout`] wants to be called, ns.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
-        let timeouts = [self.tell_ns, self.spread.poll_timeout(), self.names.poll_timeout(), self.pmix.poll_timeout()];
-        if self.has_failed { None } else { timeouts.into_iter().flatten().min() }
+        let of_barrier = [self.tell_ns, self.spread.poll_timeout()].map(|at_ns| at_ns.filter(|_| self.lost.is_none()));
+        let timeouts = of_barrier.into_iter().chain([self.names.poll_timeout(), self.pmix.poll_timeout()]);
+        if self.has_failed { None } else { timeouts.flatten().min() }
     }
 
     /// Says what time it is.
@@ -476,12 +423,15 @@ impl Server {
         if self.poll_timeout().is_none_or(|at_ns| now_ns < at_ns) {
             return;
         }
-        if self.tell_ns.take_if(|tell_ns| *tell_ns <= now_ns).is_some() {
+        if self.lost.is_none() && self.tell_ns.take_if(|tell_ns| *tell_ns <= now_ns).is_some() {
             self.events.push_back(Event::Waits { barrier: self.barriers() });
         }
         self.names.handle_timeout(now_ns);
         self.go_on_with_names(now_ns);
         self.go_on_with_cards(now_ns);
+        if self.lost.is_some() {
+            return;
+        }
         if let Some(silent) = self.spread.handle_timeout(now_ns).and_then(|index| self.placement.place(index)) {
             let (rank, node) = (self.here.first, self.here.node);
             self.fail(Failure::Silent { rank, node, silent: silent.node });

@@ -13,7 +13,7 @@ use super::cards::Cards;
 use super::collective::{Collectives, CollectivesRecord, Outcome};
 use super::dialect::Dialect;
 use super::exchange::{Exchange, Heard, Own};
-use super::notification::Notification;
+use super::notification::{Ending, Notification};
 use super::relay::{Relay, RelayRecord};
 use super::status::Status;
 use crate::ids::Rank;
@@ -36,6 +36,8 @@ pub(crate) struct Desk {
     groups: BTreeMap<Box<[u8]>, Box<[Rank]>>,
     /// Which ranks want to hear when, ns.
     alarms: BTreeMap<Rank, u64>,
+    /// See [`Self::take_ended`].
+    ended: Option<(Rank, Ending)>,
 }
 
 /// The same for a checkpoint.
@@ -66,7 +68,7 @@ impl Desk {
         let DeskRecord { cards, collectives, board, relay, groups } = record;
         let (exchange, alarms) = (Exchange::new(me, nodes), BTreeMap::new());
         let (collectives, relay) = (Collectives::again(me, collectives), Relay::new(me, relay));
-        Self { cards, exchange, collectives, board, relay, groups, alarms }
+        Self { cards, exchange, collectives, board, relay, groups, alarms, ended: None }
     }
 
     /// What is to be written down. Nothing happens to it until [`Self::go_on`].
@@ -220,9 +222,16 @@ impl Desk {
             Heard::Event(from, telling) => {
                 let notification = self.relay.handle(from, telling, now_ns);
                 self.pass_words();
+                let ended = notification.as_ref().and_then(Notification::rank_that_ended);
+                self.ended = ended.or(self.ended.take());
                 Ok(notification.map(|it| self.board.post(it, here, now_ns)).unwrap_or_default())
             }
         }
+    }
+
+    /// A rank of another node that has ended, and how, if the last parcel said so.
+    pub(crate) fn take_ended(&mut self) -> Option<(Rank, Ending)> {
+        self.ended.take()
     }
 
     /// Ranks for which something has come.

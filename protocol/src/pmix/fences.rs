@@ -15,7 +15,7 @@ use super::writer::Writer;
 use super::{rank, request};
 use crate::ids::Rank;
 use crate::limits::{PMIX_KEY_BYTES_MAX, PMIX_WAITS_MAX};
-use crate::pmi::Server;
+use crate::pmi::{Server, Waits};
 
 /// A fence of the whole job.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -185,6 +185,7 @@ impl Client {
             self.say_status(fence.tag, dialect, Status::SUCCESS);
         }
         self.give_up_fences(dialect, server, now_ns);
+        self.give_up_lost_fences(dialect, server);
         while let Some(fence) = self.fences.front().copied().filter(|fence| !fence.is_entered) {
             match self.enter(fence, dialect, server, now_ns) {
                 Ok(()) => self.fences.iter_mut().take(1).for_each(|first| first.is_entered = true),
@@ -208,8 +209,8 @@ impl Client {
         if fence.collect {
             server.publish(self.rank, dialect)?;
         }
-        let has_deadline = fence.deadline_ns.is_some();
-        if server.enter(self.rank, has_deadline, now_ns) { Ok(()) } else { Err(Status::BAD_PARAM) }
+        let waits = Waits { has_deadline: fence.deadline_ns.is_some(), hears_of_loss: true };
+        if server.enter(self.rank, waits, now_ns) { Ok(()) } else { Err(Status::BAD_PARAM) }
     }
 
     /// Answers those who have waited long enough. The first one goes on waiting if other nodes count on it already.
@@ -229,6 +230,21 @@ impl Client {
             self.fences.pop_front();
         }
         self.fences.retain(|fence| !fence.is_given_up || fence.is_entered);
+    }
+
+    /// Answers all, if the job has gone on without a rank.
+    fn give_up_lost_fences(&mut self, dialect: Dialect, server: &mut Server) {
+        if !server.has_lost_ranks() {
+            return;
+        }
+        for fence in core::mem::take(&mut self.fences) {
+            if fence.is_entered {
+                server.leave_lost_barrier(self.rank);
+            }
+            if !fence.is_given_up {
+                self.say_status(fence.tag, dialect, Status::UNREACHABLE);
+            }
+        }
     }
 
     fn go_on_with_calls(&mut self, dialect: Dialect, server: &mut Server, now_ns: u64) {

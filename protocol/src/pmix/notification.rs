@@ -102,6 +102,14 @@ impl Notification {
         Self { source: Source::Node(me), targets: None, matter: Matter::Left { rank, how } }
     }
 
+    /// The rank whose end it tells of, and how that ended.
+    pub(super) fn rank_that_ended(&self) -> Option<(Rank, Ending)> {
+        match self.matter {
+            Matter::Left { rank, how } => Some((rank, how)),
+            Matter::Said { .. } => None,
+        }
+    }
+
     /// For whom it is; for all ranks if that is not said.
     pub(crate) fn targets(&self) -> Option<&[Rank]> {
         self.targets.as_deref()

@@ -230,6 +230,7 @@ fn control() {
         staging: Some(staging()),
         traced: true,
         core_file: true,
+        outlives_ranks: true,
         restore: Some(RESTORE),
     };
     line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2, taken: 3 });
@@ -386,6 +387,7 @@ fn pset() {
         staged_files: vec!["s".into()],
         traced: Traced::None,
         core_file: false,
+        outlives_ranks: false,
     };
     let configure = ToPset::Configure {
         version: pset::VERSION,

@@ -8,6 +8,7 @@ mod gets;
 mod greetings;
 mod groups;
 mod hostile;
+mod losses;
 mod names;
 mod nodes;
 mod parts;

@@ -6,6 +6,7 @@
  *   meets gone              a get from a rank that has finalized
  *   meets events ROUNDS     what a rank says all others hear, once and in order; those of its node; those that ask later
  *   meets abort             rank 1 ends the job
+ *   meets survives          rank 1 crashes, and the others hear of it and go on without it
  *   meets stay SECONDS      the same as exchange, again and again for so long
  */
 #include <pmix.h>
@@ -222,6 +223,43 @@ static void events(int rounds) {
     CHECK(told[0] == rounds && told[1] == is_near && told[2] == 1);
 }
 
+static void mourns(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                   pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data) {
+    for (size_t n = 0; n < ninfo; n++)
+        if (PMIX_CHECK_KEY(&info[n], PMIX_EVENT_AFFECTED_PROC)) CHECK(info[n].value.data.proc->rank == 1);
+    atomic_fetch_add(&told[0], 1);
+    if (done) done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+/* Without rank 1, which crashes while some of the others wait for it. */
+static void survives(void) {
+    pmix_status_t code = PMIX_ERR_PROC_ABORTED;
+    PMIx_Register_event_handler(&code, 1, NULL, 0, mourns, is_registered, NULL);
+    until(&registered, 1);
+    fence(NULL, 0, false);
+    if (me.rank == 1) {
+        usleep(100000);
+        *(volatile int *)16 = 1;
+    }
+    if (me.rank == 0) sleep(1);
+    IS(PMIx_Fence(NULL, 0, NULL, 0), PMIX_ERR_UNREACH);
+    until(&told[0], 1);
+    IS(PMIx_Fence(NULL, 0, NULL, 0), PMIX_ERR_UNREACH);
+    pmix_proc_t others[64];
+    size_t count = 0;
+    for (uint32_t rank = 0; rank < size && count < 64; rank++)
+        if (rank != 1) others[count++] = of(rank);
+    put(PMIX_GLOBAL, "after it", 100 + me.rank);
+    OK(PMIx_Commit());
+    OK(PMIx_Fence(others, count, NULL, 0));
+    for (uint32_t rank = 0; rank < size; rank++)
+        if (rank != 1) CHECK(get(rank, "after it") == 100 + rank);
+    pmix_value_t *value;
+    pmix_proc_t gone = of(1);
+    IS(PMIx_Get(&gone, "after it", NULL, 0, &value), PMIX_ERR_NOT_FOUND);
+    OK(PMIx_Fence(others, count, NULL, 0));
+}
+
 int main(int count, char **words) {
     const char *what = count > 1 ? words[1] : "exchange";
     int number = count > 2 ? atoi(words[2]) : 3;
@@ -261,6 +299,8 @@ int main(int count, char **words) {
     } else if (!strcmp(what, "abort")) {
         if (me.rank == 1) PMIx_Abort(7, "enough of it", NULL, 0);
         fence(NULL, 0, false);
+    } else if (!strcmp(what, "survives")) {
+        survives();
     } else if (!strcmp(what, "stay")) {
         /* As the first rank's clock says, which tells the others whether there is another round. */
         time_t end = time(NULL) + number;

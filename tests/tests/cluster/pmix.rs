@@ -100,6 +100,29 @@ fn an_abort_ends_the_job_with_its_code() {
     assert!(ran.stderr.contains("rank 1 aborted the job with code 7: enough of it"), "{}", ran.stderr);
 }
 
+/// Told to go on, a job does without a rank that crashes, if its programs can; those that cannot be told end as ever.
+#[test]
+fn a_job_goes_on_without_a_rank_if_it_is_to() {
+    let cluster = cluster(4);
+    for placed in [&["-n", "4"][..], &["-n", "4", "--ranks-per-node", "4"], &["-n", "6", "--ranks-per-node", "2"]] {
+        let guest = guest();
+        let goes_on = [placed, &["--on-rank-failure", "continue", &guest, "survives"]].concat();
+        let ran = cluster.run(&goes_on);
+        let done: Vec<String> = sorted(&ran.text());
+        let size: usize = placed[1].parse().expect("a number");
+        let wanted = (0..size).filter(|rank| *rank != 1).map(|rank| format!("rank {rank}: done"));
+        assert_eq!((done, ran.status), (wanted.collect(), 139), "{placed:?}: {}", ran.stderr);
+        let ends = cluster.run(&[placed, &[&guest, "survives"]].concat());
+        assert_eq!((ends.text().as_str(), ends.status), ("", 139), "{placed:?}: {}", ends.stderr);
+        assert!(ends.stderr.contains("rank 1 on node"), "{}", ends.stderr);
+    }
+    let speaks_pmi = program("pmi", Toolchain::Musl);
+    let leaves = [&*speaks_pmi.to_string_lossy(), "leave", "1", "crash"];
+    let ran = cluster.run(&[&["-n", "3", "--on-rank-failure", "continue"], &leaves[..]].concat());
+    let reason = "rank 1 on node 1 was ended by signal 11, and other ranks wait for it in a PMI barrier";
+    assert_eq!((ran.status, ran.stderr.contains(reason)), (139, true), "{}", ran.stderr);
+}
+
 #[test]
 fn ranks_do_not_notice_that_they_are_taken_apart() {
     let cluster = Cluster::up_with(&["--nodes", "3", "--memory", "128M", "--freeze-every", "20ms"]);

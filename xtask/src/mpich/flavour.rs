@@ -39,7 +39,6 @@ impl Flavour {
             Self::Pmi1 => &["--with-device=ch3:sock"],
             Self::Pmi2 => &["--with-device=ch3:sock", "--with-pmi=pmi2/simple", "--with-pm=no"],
             Self::Pmix => &[
-                // Libfabric's other way over TCP puts an epoll into an epoll, which nodes do not have.
                 "--with-device=ch4:ofi:sockets",
                 "--with-libfabric=embedded",
                 "--without-ch4-shmmods",

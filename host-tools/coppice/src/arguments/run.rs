@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use coppice_api::counted;
+use coppice_api::job;
 use coppice_api::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
 use coppice_api::staging::{self, ProgramStaging};
 
@@ -80,6 +81,9 @@ pub(crate) struct Run {
     /// Kill the job after that many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) timeout: Option<u64>,
+    /// What becomes of the job when a rank ends that speaks PMI and has not finalized
+    #[arg(long, value_enum, default_value_t = OnRankFailure::End, value_name = "WHAT")]
+    pub(crate) on_rank_failure: OnRankFailure,
     /// File that every node has in its memory, read only, before the job starts; may be repeated
     #[arg(long = "stage", value_name = "FILE[=PATH]", help_heading = "Staging")]
     pub(crate) stage: Vec<OsString>,
@@ -126,6 +130,24 @@ impl From<Scheme> for staging::Scheme {
         match scheme {
             Scheme::TwoTrees => Self::TwoTrees,
             Scheme::Tree => Self::Tree,
+        }
+    }
+}
+
+/// What becomes of a job that loses a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnRankFailure {
+    /// It ends, with the rank's status.
+    End,
+    /// It goes on; programs that can do without a rank are told of it by PMIx.
+    Continue,
+}
+
+impl From<OnRankFailure> for job::OnRankFailure {
+    fn from(what: OnRankFailure) -> Self {
+        match what {
+            OnRankFailure::End => Self::End,
+            OnRankFailure::Continue => Self::Continue,
         }
     }
 }
@@ -235,7 +257,7 @@ mod tests {
     use clap::Parser;
     use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
 
-    use super::{NODES_MAX, NodesList, ProgramStaging, Run, Scheme};
+    use super::{NODES_MAX, NodesList, OnRankFailure, ProgramStaging, Run, Scheme};
     use super::{parse_nodes, parse_seconds};
     use crate::arguments::{Arguments, Command};
 
@@ -297,6 +319,8 @@ mod tests {
     fn special_values() {
         assert_eq!(run(&["--stdin-rank", "none", "p"]).input_rank(), None);
         assert_eq!(run(&["--timeout", "0.5", "p"]).timeout, Some(500));
+        assert_eq!(run(&["p"]).on_rank_failure, OnRankFailure::End);
+        assert_eq!(run(&["--on-rank-failure", "continue", "p"]).on_rank_failure, OnRankFailure::Continue);
         assert_eq!(run(&["--estimate", "90", "p"]).estimate, Some(90_000));
         assert!(run(&["-q", "p"]).quiet && run(&["--no-retain", "p"]).no_retain);
         let time = |text: &str| parse_seconds(text).map_err(|wrong| wrong.contains("at most 3200000000 seconds"));

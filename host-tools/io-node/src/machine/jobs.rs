@@ -205,6 +205,7 @@ impl Job {
             staging: spec.staging.clone(),
             traced: self.traced.unwrap_or(spec.traced).has(number),
             core_file: spec.core_file,
+            outlives_ranks: spec.outlives_ranks,
             restore: rank.restore,
         }
     }

@@ -193,6 +193,7 @@ fn job() -> StartJob {
         staging: None,
         traced: coppice_protocol::trace::Traced::None,
         core_file: false,
+        outlives_ranks: false,
         staged_files: Vec::new(),
     }
 }

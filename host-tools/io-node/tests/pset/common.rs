@@ -277,6 +277,7 @@ impl Pset {
             staging: None,
             traced: coppice_protocol::trace::Traced::None,
             core_file: false,
+            outlives_ranks: false,
             staged_files: Vec::new(),
         }
     }

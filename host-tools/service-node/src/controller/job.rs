@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use coppice_api::ahead::AheadDecision;
 use coppice_api::checkpoint::{CheckpointsMade, Continuation};
-use coppice_api::job::{EXIT_COPPICE, JobView, RankOutcome, RankView, Submission};
+use coppice_api::job::{EXIT_COPPICE, JobView, OnRankFailure, RankOutcome, RankView, Submission};
 use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
 use coppice_api::transfer::TransferView;
 use coppice_protocol::ids::{JobId, NodeId, Rank};
@@ -284,9 +284,11 @@ impl Job {
         self.waited_in = self.waited_in.max(Some(barrier));
     }
 
-    /// A rank that others wait for in a barrier, and that ended before it. `None` also if the job is being ended.
+    /// A rank that others wait for in a barrier, and that ended before it. `None` also if the job is being ended, or
+    /// goes on without ranks: then its nodes know who can be told.
     pub(super) fn missing(&self) -> Option<Missing> {
-        let is_ending = self.reason.is_some() || self.ended_as_asked().is_some();
+        let goes_on = self.submission.on_rank_failure == OnRankFailure::Continue;
+        let is_ending = goes_on || self.reason.is_some() || self.ended_as_asked().is_some();
         let (barriers, rank) = self.first_gone.filter(|_| !is_ending)?;
         (barriers <= self.waited_in?).then_some(rank)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use coppice_api::job::OnRankFailure;
 use coppice_api::path;
 use coppice_api::retain::{LastProgram, PlacedNode, Placement};
 use coppice_api::stream::JobEvent;
@@ -171,5 +172,6 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links) -> StartJob
         staged_files,
         traced: job.traced(),
         core_file: submission.core_file,
+        outlives_ranks: submission.on_rank_failure == OnRankFailure::Continue,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use coppice_api::job::{JobState, Submission};
+use coppice_api::job::{JobState, OnRankFailure, Submission};
 use coppice_api::link::{LinkShape, LinkShapes, Station};
 use coppice_api::paths::ClusterPaths;
 use coppice_api::staging::{ProgramStaging, Scheme};
@@ -122,6 +122,7 @@ impl World {
             detached: false,
             keep_output: None,
             core_file: false,
+            on_rank_failure: OnRankFailure::End,
             restarted_from: None,
             checkpoint_policy: None,
         };

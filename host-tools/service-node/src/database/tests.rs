@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use coppice_api::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
-use coppice_api::job::{JobState, RankCounters, RankOutcome, RankView, Submission};
+use coppice_api::job::{JobState, OnRankFailure, RankCounters, RankOutcome, RankView, Submission};
 use coppice_api::retain::{LastProgram, PlacedNode, Placement, PlacementReason, RetainAnswer, RetentionSummary};
 use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
@@ -39,6 +39,7 @@ fn submission() -> Submission {
         detached: false,
         keep_output: None,
         core_file: false,
+        on_rank_failure: OnRankFailure::End,
         restarted_from: None,
         checkpoint_policy: None,
     }

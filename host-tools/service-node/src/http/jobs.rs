@@ -236,7 +236,7 @@ fn refuse(error: StoreError) -> Refused {
 mod tests {
     use coppice_api::ByteString;
     use coppice_api::checkpoint::CheckpointPolicy;
-    use coppice_api::job::Submission;
+    use coppice_api::job::{OnRankFailure, Submission};
 
     use coppice_api::staging::{ProgramStaging, Scheme, Staged};
     use coppice_protocol::limits::STAGED_FILES_MAX;
@@ -266,6 +266,7 @@ mod tests {
             detached: false,
             keep_output: None,
             core_file: false,
+            on_rank_failure: OnRankFailure::End,
             restarted_from: None,
             checkpoint_policy: None,
         }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use coppice_api::ClusterPaths;
-use coppice_api::job::Submission;
+use coppice_api::job::{OnRankFailure, Submission};
 use coppice_api::link::{LinkShapes, Station};
 use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId};
@@ -133,6 +133,7 @@ pub(crate) fn job(ranks: u32) -> Submission {
         detached: false,
         keep_output: None,
         core_file: false,
+        on_rank_failure: OnRankFailure::End,
         restarted_from: None,
         checkpoint_policy: None,
     }

@@ -1,6 +1,6 @@
 //! What a scripted process does, as the arguments of its job say it.
 
-use coppice_api::job::Submission;
+use coppice_api::job::{OnRankFailure, Submission};
 use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::text::ByteString;
 
@@ -73,6 +73,7 @@ impl Script {
             detached: false,
             keep_output: None,
             core_file: false,
+            on_rank_failure: OnRankFailure::End,
             restarted_from: None,
             checkpoint_policy: None,
         }

@@ -150,6 +150,7 @@ fn launch_rank(job: u64, rank: u32) -> ToNode {
         traced: false,
         core_file: false,
         restore: None,
+        outlives_ranks: false,
     })
 }
 

@@ -335,6 +335,13 @@ impl Job {
         }
     }
 
+    /// The job goes on when a rank ends that has not finalized.
+    pub(super) fn set_outlives_ranks(&self) {
+        if let Some(server) = &mut self.state.lock().server {
+            server.set_outlives_ranks();
+        }
+    }
+
     /// Goes on from what was written down.
     ///
     /// # Errors

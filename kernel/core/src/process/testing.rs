@@ -119,6 +119,7 @@ pub(crate) fn order(size: u32) -> Launch {
         traced: false,
         core_file: false,
         restore: None,
+        outlives_ranks: false,
     }
 }
 

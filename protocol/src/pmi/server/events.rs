@@ -60,7 +60,8 @@ impl Server {
         let Some(local) = self.local(rank) else { return };
         local.ended.get_or_insert(exit);
         let is_over = matches!(local.departure, Some(Departure::Finalized | Departure::Ended(_)));
-        if local.has_spoken && !is_over {
+        let has_spoken = local.has_spoken;
+        if (has_spoken || self.outlives_end(exit)) && !is_over {
             let how = match exit {
                 Exit::Status(status) => Ending::Status(status),
                 Exit::Signal(signal) => Ending::Signal(signal),

@@ -151,6 +151,9 @@ impl Server {
         let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
         let ranks = self.pmix.handle_parcel(frame.body(), (self.here, &places), now_ns)?;
         self.released(ranks);
+        if let Some((rank, how)) = self.pmix.take_ended() {
+            self.hear_of_loss(rank, how);
+        }
         Ok(())
     }
 

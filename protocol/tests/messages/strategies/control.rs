@@ -158,6 +158,7 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
             staging,
             traced,
             core_file: !traced,
+            outlives_ranks: traced,
             restore,
         }
     })

@@ -58,6 +58,7 @@ fn start_job() -> impl Strategy<Value = StartJob> {
                 .collect(),
             staging: launch.staging,
             core_file: launch.core_file,
+            outlives_ranks: launch.outlives_ranks,
             traced: if launch.traced { Traced::Rank(launch.rank) } else { Traced::All },
         }
     })

@@ -1,0 +1,81 @@
+//! Ranks enter barriers and leave them, and are found to be missing.
+
+use super::{Completed, Event, Failure, Local, OutOfMemory, PMI_TELL_NS, Phase, Server, Waits};
+use crate::ids::Rank;
+
+impl Server {
+    /// A rank enters the next barrier; false if it is in one.
+    pub(crate) fn enter(&mut self, rank: Rank, waits: Waits, now_ns: u64) -> bool {
+        let entered = self.local(rank).filter(|local| local.phase == Phase::Outside && local.departure.is_none());
+        let Some(local) = entered else { return false };
+        (local.phase, local.waits) = (Phase::InBarrier, Waits { has_deadline: true, ..waits });
+        if !waits.has_deadline {
+            self.waits_without_end(rank, now_ns);
+        }
+        self.go_on(now_ns);
+        self.miss_what_is_lost();
+        true
+    }
+
+    /// A rank waits in its barrier without a deadline, or does so now.
+    pub(crate) fn waits_without_end(&mut self, rank: Rank, now_ns: u64) {
+        let may_be_stuck = |local: &Local| local.phase == Phase::InBarrier && !local.waits.has_deadline;
+        // On a single node, whoever is missing is found here.
+        if self.placement.nodes() > 1 && !self.ranks.iter().any(may_be_stuck) {
+            self.tell_ns = Some(now_ns.saturating_add(PMI_TELL_NS));
+        }
+        if let Some(local) = self.local(rank) {
+            local.waits.has_deadline = false;
+        }
+    }
+
+    /// Whether a rank is to be told that it may leave its barrier; it is told now.
+    pub(crate) fn take_release(&mut self, rank: Rank) -> bool {
+        let released = self.local(rank).filter(|local| local.phase == Phase::Released);
+        released.map(|local| local.phase = Phase::Outside).is_some()
+    }
+
+    /// Enters and leaves barriers as far as ranks and nodes have come.
+    pub(super) fn go_on(&mut self, now_ns: u64) {
+        if self.has_failed || self.lost.is_some() {
+            return;
+        }
+        if let Err(OutOfMemory) = self.try_go_on(now_ns) {
+            self.out_of_memory();
+        }
+        self.look_for_missing();
+    }
+
+    fn try_go_on(&mut self, now_ns: u64) -> Result<(), OutOfMemory> {
+        let all_wait = self.ranks.iter().all(|local| local.phase == Phase::InBarrier);
+        if all_wait && !self.spread.is_entered() {
+            let puts = self.space.take_pending();
+            self.spread.enter(puts, now_ns).map_err(|_| OutOfMemory)?;
+        }
+        if let Some(Completed { generation, gathered }) = self.spread.advance(now_ns).map_err(|_| OutOfMemory)? {
+            self.space.commit(generation, &gathered)?;
+            self.tell_ns = None;
+            for local in &mut self.ranks {
+                local.phase = Phase::Released;
+                self.events.push_back(Event::Released(local.rank));
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds a rank that others wait for and that cannot come.
+    fn look_for_missing(&mut self) {
+        if self.spread.is_entered() {
+            return;
+        }
+        let local_waits = self.ranks.iter().any(|local| local.phase == Phase::InBarrier);
+        if !local_waits && !self.spread.others_wait() {
+            return;
+        }
+        let node = self.here.node;
+        let missing = self.ranks.iter().find_map(|local| Some((local.rank, local.departure?)));
+        if let Some((rank, how)) = missing {
+            self.fail(Failure::Missing { rank, node, how });
+        }
+    }
+}
