@@ -253,7 +253,7 @@ pub const SOCKET_KEEP_ALIVE_NS_MAX: u64 = 5_000_000_000;
 pub const INTERESTS_MAX: usize = 4096;
 
 /// Other epolls among them, and epolls that watch one. Beyond, `ENOSPC`.
-pub const NESTED_MAX: usize = 128;
+pub const NESTED_MAX: usize = 64;
 
 /// Epolls one above the other, each watched by the next, beside the lowest: as on Linux. Beyond, `ELOOP`.
 pub const NESTED_DEPTH_MAX: usize = 4;

@@ -17,7 +17,7 @@ use super::line::{Fields, Line, Lines};
 use super::naming::Asked;
 use super::request::Request;
 use super::second::Second;
-use super::server::{Server, Waits};
+use super::server::{Patience, Server};
 use super::space::PutError;
 use crate::ids::Rank;
 use crate::limits::{
@@ -218,7 +218,7 @@ impl Conversation {
             Request::Put { space, key, value } => self.put(space, key, value, server),
             Request::GetByIdx { space, index } => self.get_by_index(space, index, server),
             Request::BarrierIn => {
-                if !server.enter(rank, Waits::default(), now_ns) {
+                if !server.enter(rank, Patience::default(), now_ns) {
                     self.say("cmd=barrier_out rc=-1 msg=in_a_barrier_already");
                 }
                 self.poll(server);

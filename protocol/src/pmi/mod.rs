@@ -39,6 +39,6 @@ pub(crate) use self::letter::{Answer, Refusal, Verb, Wish};
 pub(crate) use self::placement::Places;
 pub use self::placement::{NodeRanks, Placement, PlacementError};
 pub use self::record::{BadRecord, ServerRecord};
-pub(crate) use self::server::Waits;
+pub(crate) use self::server::Patience;
 pub use self::server::{Event, Server};
 pub(crate) use self::spread::next_hop;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::failure::Departure;
 use super::names::NamesRecord;
 use super::placement::NodeRanks;
-use super::server::{Phase, Waits};
+use super::server::{Patience, Phase};
 use super::space::Put;
 use crate::control::Exit;
 use crate::ids::Rank;
@@ -50,7 +50,7 @@ pub(super) struct LocalRecord {
     pub(super) has_spoken: bool,
     pub(super) is_heard: bool,
     pub(super) awaits: bool,
-    pub(super) waits: Waits,
+    pub(super) patience: Patience,
     pub(super) departure: Option<Departure>,
     pub(super) ended: Option<Exit>,
 }

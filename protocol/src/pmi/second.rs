@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::conversation::{Conversation, MAPPING_KEY, Speaker, printable};
 use super::message::{Message, Messages, Pairs, Written, has_tail, without_tail};
 use super::naming::NameCommand;
-use super::server::{Server, Waits};
+use super::server::{Patience, Server};
 use super::space::{Put, PutError};
 use crate::ids::Rank;
 use crate::limits::{PMI_ANSWER_BYTES_MAX, PMI_KEY_BYTES_MAX, PMI_MARK_BYTES_MAX, PMI_WAITS_MAX};
@@ -133,7 +133,7 @@ impl Conversation {
                 }
             }
             b"kvs-fence" => {
-                if !server.enter(rank, Waits::default(), now_ns) {
+                if !server.enter(rank, Patience::default(), now_ns) {
                     return self.fail(pairs, "in_a_fence_already");
                 }
                 second.fence = Some(mark(pairs));

@@ -70,7 +70,7 @@ pub(super) enum Phase {
 
 /// How a rank waits in a barrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Waits {
+pub(crate) struct Patience {
     /// It stops waiting if others do not come in time: it is not stuck if they never do.
     pub(crate) has_deadline: bool,
     /// It can be told that others do not come.
@@ -89,7 +89,7 @@ struct Local {
     /// It waits for what other ranks of the node say.
     awaits: bool,
     /// How it waits in its barrier.
-    waits: Waits,
+    patience: Patience,
     departure: Option<Departure>,
     /// How its process has ended.
     ended: Option<Exit>,
@@ -141,7 +141,7 @@ impl Server {
             has_spoken: false,
             is_heard: false,
             awaits: false,
-            waits: Waits::default(),
+            patience: Patience::default(),
             departure: None,
             ended: None,
         };
@@ -176,7 +176,7 @@ impl Server {
             has_spoken: local.has_spoken,
             is_heard: local.is_heard,
             awaits: local.awaits,
-            waits: local.waits,
+            patience: local.patience,
             departure: local.departure,
             ended: local.ended,
         };
@@ -216,7 +216,7 @@ impl Server {
         }
         // What had departed before it cannot be found missing by those that enter before all are known to be there.
         for was in record.ranks.iter().filter(|was| was.phase == Phase::InBarrier) {
-            self.enter(was.rank, was.waits, now_ns);
+            self.enter(was.rank, was.patience, now_ns);
         }
         Ok(())
     }
@@ -377,8 +377,7 @@ impl Server {
         self.spread.reconnected(peer);
     }
 
-    /// Whether other nodes have heard all that they were told. Until then the server must not go away, even if all
-    /// ranks of this node have.
+    /// Whether other nodes have heard all that they were told, and nothing is on its way.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.spread.is_settled() && self.pmix.is_settled()

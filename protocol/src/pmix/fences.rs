@@ -15,7 +15,7 @@ use super::writer::Writer;
 use super::{rank, request};
 use crate::ids::Rank;
 use crate::limits::{PMIX_KEY_BYTES_MAX, PMIX_WAITS_MAX};
-use crate::pmi::{Server, Waits};
+use crate::pmi::{Patience, Server};
 
 /// A fence of the whole job.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -209,8 +209,8 @@ impl Client {
         if fence.collect {
             server.publish(self.rank, dialect)?;
         }
-        let waits = Waits { has_deadline: fence.deadline_ns.is_some(), hears_of_loss: true };
-        if server.enter(self.rank, waits, now_ns) { Ok(()) } else { Err(Status::BAD_PARAM) }
+        let patience = Patience { has_deadline: fence.deadline_ns.is_some(), hears_of_loss: true };
+        if server.enter(self.rank, patience, now_ns) { Ok(()) } else { Err(Status::BAD_PARAM) }
     }
 
     /// Answers those who have waited long enough. The first one goes on waiting if other nodes count on it already.

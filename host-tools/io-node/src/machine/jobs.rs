@@ -117,9 +117,11 @@ impl Job {
 
     /// The nodes on this pset that keep something of it for others, when it is on several.
     pub(super) fn nodes_that_share(&self) -> Vec<NodeId> {
+        if self.spec.world.node_count() == 1 {
+            return Vec::new();
+        }
         let mut nodes: Vec<NodeId> = self.ranks().map(|rank| rank.node).collect();
         nodes.dedup();
-        nodes.retain(|_| self.spec.world.node_count() > 1);
         nodes
     }
 

@@ -232,7 +232,8 @@ impl Poller {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn new(quota: &Arc<Quota>) -> Result<Self, Errno> {
-        let charge = quota.charge(shared_bytes::<Set>() + Watchers::BYTES_FREE + POLLER_NODE_BYTES)?;
+        let charge =
+            quota.charge(shared_bytes::<Set>() + Watchers::BYTES_FREE + POLLER_NODE_BYTES + nesting::LINKS_BYTES)?;
         let table = Mutex::new(LockLevel::OpenFile, Table { entries: BTreeMap::new(), look_at: LOOK_AT_MIN });
         let queue = Mutex::new(LockLevel::Queue, VecDeque::new());
         let links = Mutex::new(LockLevel::Fact, Links::default());
@@ -256,8 +257,7 @@ impl Poller {
             return Err(Errno::EPERM);
         }
         let inner = inner(file);
-        let link_bytes = inner.map_or(0, |_| nesting::LINK_BYTES);
-        let charge = quota.charge(shared_bytes::<Interest>() + INTEREST_PLACE_BYTES + link_bytes)?;
+        let charge = quota.charge(shared_bytes::<Interest>() + INTEREST_PLACE_BYTES)?;
         let interest = Arc::new(Interest {
             set: Arc::downgrade(&self.set),
             key: key(number, file),

@@ -1,15 +1,15 @@
 //! Ranks enter barriers and leave them, and are found to be missing.
 
-use super::{Completed, Event, Failure, Local, OutOfMemory, PMI_TELL_NS, Phase, Server, Waits};
+use super::{Completed, Event, Failure, Local, OutOfMemory, PMI_TELL_NS, Patience, Phase, Server};
 use crate::ids::Rank;
 
 impl Server {
     /// A rank enters the next barrier; false if it is in one.
-    pub(crate) fn enter(&mut self, rank: Rank, waits: Waits, now_ns: u64) -> bool {
+    pub(crate) fn enter(&mut self, rank: Rank, patience: Patience, now_ns: u64) -> bool {
         let entered = self.local(rank).filter(|local| local.phase == Phase::Outside && local.departure.is_none());
         let Some(local) = entered else { return false };
-        (local.phase, local.waits) = (Phase::InBarrier, Waits { has_deadline: true, ..waits });
-        if !waits.has_deadline {
+        (local.phase, local.patience) = (Phase::InBarrier, Patience { has_deadline: true, ..patience });
+        if !patience.has_deadline {
             self.waits_without_end(rank, now_ns);
         }
         self.go_on(now_ns);
@@ -19,13 +19,13 @@ impl Server {
 
     /// A rank waits in its barrier without a deadline, or does so now.
     pub(crate) fn waits_without_end(&mut self, rank: Rank, now_ns: u64) {
-        let may_be_stuck = |local: &Local| local.phase == Phase::InBarrier && !local.waits.has_deadline;
+        let may_be_stuck = |local: &Local| local.phase == Phase::InBarrier && !local.patience.has_deadline;
         // On a single node, whoever is missing is found here.
         if self.placement.nodes() > 1 && !self.ranks.iter().any(may_be_stuck) {
             self.tell_ns = Some(now_ns.saturating_add(PMI_TELL_NS));
         }
         if let Some(local) = self.local(rank) {
-            local.waits.has_deadline = false;
+            local.patience.has_deadline = false;
         }
     }
 

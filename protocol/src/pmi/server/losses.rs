@@ -62,7 +62,7 @@ impl Server {
             return;
         }
         self.lost = Some(lost);
-        let waiting = self.ranks.iter().filter(|local| local.phase == Phase::InBarrier && local.waits.hears_of_loss);
+        let waiting = self.ranks.iter().filter(|local| local.phase == Phase::InBarrier && local.patience.hears_of_loss);
         self.events.extend(waiting.map(|local| Event::Released(local.rank)));
         self.miss_what_is_lost();
     }
@@ -70,7 +70,7 @@ impl Server {
     /// Ends the job if somebody waits for a rank that is lost who cannot be told.
     pub(super) fn miss_what_is_lost(&mut self) {
         let is_stuck = |local: &super::Local| {
-            local.phase == Phase::InBarrier && !local.waits.hears_of_loss && local.departure.is_none()
+            local.phase == Phase::InBarrier && !local.patience.hears_of_loss && local.departure.is_none()
         };
         if let Some(Lost { rank, node, how }) = self.lost
             && self.ranks.iter().any(is_stuck)

@@ -17,12 +17,9 @@ use crate::sync::{LockLevel, Mutex, MutexGuard};
 /// Held while an epoll comes to be watched by another. Counts the walks.
 static NESTING: Mutex<u64> = Mutex::new(LockLevel::Nesting, 0);
 
-/// What both ends of a watch take, bytes: each a list with [`LIST_MIN`] places, or one of a list with twice as many
-/// as it needs.
-pub(super) const LINK_BYTES: usize = 2 * block_bytes(LIST_MIN * size_of::<Weak<Set>>());
-
-/// Places in a list that has any.
-const LIST_MIN: usize = 4;
+/// What an epoll knows of others takes so much of the heap at most, bytes. It may know many that are gone, and is charged
+/// for that from the beginning.
+pub(super) const LINKS_BYTES: usize = 2 * block_bytes(NESTED_MAX * size_of::<Weak<Set>>());
 
 /// What an epoll knows of others.
 #[derive(Default)]
