@@ -17,8 +17,8 @@ use crate::sync::{LockLevel, Mutex, MutexGuard};
 /// Held while an epoll comes to be watched by another. Counts the walks.
 static NESTING: Mutex<u64> = Mutex::new(LockLevel::Nesting, 0);
 
-/// What an epoll knows of others takes so much of the heap at most, bytes. It may know many that are gone, and is charged
-/// for that from the beginning.
+/// What an epoll knows of others takes so much of the heap at most, bytes. It may know many that are gone, and is
+/// charged for that from the beginning.
 pub(super) const LINKS_BYTES: usize = 2 * block_bytes(NESTED_MAX * size_of::<Weak<Set>>());
 
 /// What an epoll knows of others.
