@@ -209,6 +209,7 @@ fn that_a_job_cannot_go_on_is_passed_on_from_its_nodes_only() {
         assert!(matches!(pset.receive().await, FromPset::Failed { failure, .. } if failure.code == 4));
         pset.send(ToPset::Forget { job: JOB }).await;
         assert_eq!(node.control.message().await, ToNode::Kill { job: JOB });
+        assert_eq!(node.control.message().await, ToNode::Forget { job: JOB });
         node.control.send(0, &ToIoNode::Failed(failure(JOB, 5)), &[]);
         // Of the job of before, not of the next one with that number.
         heard_out(&mut pset, &node).await;

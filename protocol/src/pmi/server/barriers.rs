@@ -68,12 +68,15 @@ impl Server {
         if self.spread.is_entered() {
             return;
         }
-        let local_waits = self.ranks.iter().any(|local| local.phase == Phase::InBarrier);
+        // Who has finalized in a barrier has come to it, and waits for nobody.
+        let is_there = |local: &&Local| local.phase == Phase::InBarrier;
+        let local_waits = self.ranks.iter().filter(is_there).any(|local| local.departure.is_none());
         if !local_waits && !self.spread.others_wait() {
             return;
         }
         let node = self.here.node;
-        let missing = self.ranks.iter().find_map(|local| Some((local.rank, local.departure?)));
+        let missing =
+            self.ranks.iter().filter(|local| !is_there(local)).find_map(|local| Some((local.rank, local.departure?)));
         if let Some((rank, how)) = missing {
             self.fail(Failure::Missing { rank, node, how });
         }
