@@ -36,11 +36,18 @@ pub(crate) struct Desk {
     groups: BTreeMap<Box<[u8]>, Box<[Rank]>>,
     /// Which ranks want to hear when, ns.
     alarms: BTreeMap<Rank, u64>,
-    /// See [`Self::take_ended`].
-    ended: Option<(Rank, Ending)>,
 }
 
-/// The same for a checkpoint.
+/// What a parcel has brought.
+#[derive(Debug, Default)]
+pub(crate) struct Brought {
+    /// Ranks here that may find something now.
+    pub(crate) for_ranks: Vec<Rank>,
+    /// A rank of another node that has ended, and how.
+    pub(crate) ended: Option<(Rank, Ending)>,
+}
+
+/// A desk for a checkpoint.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct DeskRecord {
     cards: Cards,
@@ -68,7 +75,7 @@ impl Desk {
         let DeskRecord { cards, collectives, board, relay, groups } = record;
         let (exchange, alarms) = (Exchange::new(me, nodes), BTreeMap::new());
         let (collectives, relay) = (Collectives::again(me, collectives), Relay::new(me, relay));
-        Self { cards, exchange, collectives, board, relay, groups, alarms, ended: None }
+        Self { cards, exchange, collectives, board, relay, groups, alarms }
     }
 
     /// What is to be written down. Nothing happens to it until [`Self::go_on`].
@@ -200,7 +207,7 @@ impl Desk {
         Some((status, serial))
     }
 
-    /// Takes a parcel of another node. Ranks here that wait may find something then.
+    /// Takes a parcel of another node.
     ///
     /// # Errors
     /// [`PeerError`]: it makes no sense.
@@ -209,29 +216,24 @@ impl Desk {
         body: &[u8],
         (here, places): (NodeRanks, &dyn Places),
         now_ns: u64,
-    ) -> Result<Vec<Rank>, PeerError> {
+    ) -> Result<Brought, PeerError> {
         let own = OwnCards { cards: &self.cards, places };
         match self.exchange.handle(body, &own, now_ns)? {
-            Heard::Nothing => Ok(Vec::new()),
-            Heard::Card => Ok(self.alarms.keys().copied().collect()),
+            Heard::Nothing => Ok(Brought::default()),
+            Heard::Card => Ok(Brought { for_ranks: self.alarms.keys().copied().collect(), ended: None }),
             Heard::Call(from, call, word) => {
                 self.collectives.handle(from, call, word, places, now_ns);
                 self.pass_words();
-                Ok(self.collectives.take_released())
+                Ok(Brought { for_ranks: self.collectives.take_released(), ended: None })
             }
             Heard::Event(from, telling) => {
                 let notification = self.relay.handle(from, telling, now_ns);
                 self.pass_words();
                 let ended = notification.as_ref().and_then(Notification::rank_that_ended);
-                self.ended = ended.or(self.ended.take());
-                Ok(notification.map(|it| self.board.post(it, here, now_ns)).unwrap_or_default())
+                let for_ranks = notification.map(|it| self.board.post(it, here, now_ns)).unwrap_or_default();
+                Ok(Brought { for_ranks, ended })
             }
         }
-    }
-
-    /// A rank of another node that has ended, and how, if the last parcel said so.
-    pub(crate) fn take_ended(&mut self) -> Option<(Rank, Ending)> {
-        self.ended.take()
     }
 
     /// Ranks for which something has come.

@@ -163,21 +163,6 @@ impl Wire for NodeEnd {
         Ok(written)
     }
 
-    fn poll_flush(&self, context: &mut Context<'_>) -> Poll<Result<(), NetError>> {
-        let looked = self.with(|connection| {
-            let is_flushed = connection.towards(self.end.other()).unacknowledged() == 0;
-            if !is_flushed {
-                connection.register(self.end, context.waker());
-            }
-            is_flushed
-        });
-        match looked {
-            Ok(true) => Poll::Ready(Ok(())),
-            Ok(false) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
-        }
-    }
-
     fn unacknowledged(&self) -> usize {
         self.with(|connection| connection.towards(self.end.other()).unacknowledged()).unwrap_or(0)
     }

@@ -37,9 +37,6 @@ pub trait Wire: Send + Sync {
     /// [`NetError::Reset`] if the connection broke.
     fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError>;
 
-    /// Whether all that was written is acknowledged; otherwise the task is woken when more is.
-    fn poll_flush(&self, context: &mut Context<'_>) -> Poll<Result<(), NetError>>;
-
     /// Bytes written and not yet acknowledged.
     fn unacknowledged(&self) -> usize;
 
@@ -74,11 +71,6 @@ impl<D: Device + Send> Wire for TcpStream<D> {
     fn try_write(&self, bytes: &[u8]) -> Result<usize, NetError> {
         let _passing = passing(LockLevel::Network);
         TcpStream::try_write(self, bytes)
-    }
-
-    fn poll_flush(&self, context: &mut Context<'_>) -> Poll<Result<(), NetError>> {
-        let _passing = passing(LockLevel::Network);
-        TcpStream::poll_flush(self, context)
     }
 
     fn unacknowledged(&self) -> usize {

@@ -149,9 +149,9 @@ impl Server {
     pub(super) fn handle_parcel(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
         self.spread.verify(frame)?;
         let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
-        let ranks = self.pmix.handle_parcel(frame.body(), (self.here, &places), now_ns)?;
-        self.released(ranks);
-        if let Some((rank, how)) = self.pmix.take_ended() {
+        let brought = self.pmix.handle_parcel(frame.body(), (self.here, &places), now_ns)?;
+        self.released(brought.for_ranks);
+        if let Some((rank, how)) = brought.ended {
             self.hear_of_loss(rank, how);
         }
         Ok(())
