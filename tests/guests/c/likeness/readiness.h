@@ -65,7 +65,7 @@ static void control_call(void) {
     say(", %d, ", operation);
     int number = some_descriptor(chance(4) ? OF(POLLER) : ~(OF(FILE_KIND) | OF(DIRECTORY)));
     struct live *one = find_live(number);
-    if (one && one->kind == POLLER && number != poller && !may(NESTED_POLLERS)) number = -1, say("!");
+    if (one && one->kind == POLLER && !may(EDGES_OF_POLLERS)) event.events &= ~(unsigned)EPOLLET;
     event.data.u64 = (uint64_t)number * 1000003;
     void *where = chance(24) ? bad_pointer() : &event;
     say(", %#x%s)", event.events, where == &event ? "" : " bad");
