@@ -40,16 +40,19 @@ fn results_are_right(cluster: &Cluster, toolchain: Toolchain, ranks: u32, per_no
     assert!(run("halo", &["96", "60", "/heat.ppm"]).ends_with("as computed serially\n"));
 }
 
-/// Ranks of which all threads talk at once, and of which one does.
+/// Ranks of which all threads talk at once, and of which one does: several on a core, or with two cores for each rank.
+/// There it is not said on how many they are, as libraries have threads that take their places among them.
 #[track_caller]
-fn threads_are_right(cluster: &Cluster, toolchain: Toolchain) {
+fn threads_are_right(cluster: &Cluster, toolchain: Toolchain, on_a_core: bool) {
     let hybrid = guest("hybrid", toolchain);
-    let run = |how: &str| {
-        let ran = cluster.run(&["-n", "4", "--ranks-per-node", "2", &hybrid, how, "3"]).success();
-        ran.text()
-    };
-    assert_eq!(run("multiple"), "multiple: 4 ranks of 3 threads on 1 cores agree\n");
-    assert_eq!(run("funneled"), "funneled: 4 ranks of 3 threads on 1 cores agree on 79534888\n");
+    let (ranks, per_node, threads, cores, total) =
+        if on_a_core { ("4", "2", "3", "1 cores", "79534888") } else { ("2", "1", "2", "", "74095619") };
+    for (how, result) in [("multiple", "agree".to_owned()), ("funneled", format!("agree on {total}"))] {
+        let ran = cluster.run(&["-n", ranks, "--ranks-per-node", per_node, &hybrid, how, threads]).success();
+        let text = ran.text();
+        let said = format!("{how}: {ranks} ranks of {threads} threads on {cores}");
+        assert!(text.starts_with(&said) && text.ends_with(&format!(" {result}\n")), "{text}");
+    }
 }
 
 /// What `MPI_Abort` is called with is what the job ends with; a rank that crashes, or leaves, ends it, too.
@@ -76,8 +79,41 @@ fn everything_is_right(toolchain: Toolchain) {
     for (ranks, per_node) in [(4, 1), (8, 3)] {
         results_are_right(&cluster, toolchain, ranks, per_node);
     }
-    threads_are_right(&cluster, toolchain);
+    threads_are_right(&cluster, toolchain, true);
     ends_reach_the_user(&cluster, toolchain);
+}
+
+/// All of that on two nodes, one rank on each or one on each of their cores.
+#[track_caller]
+fn two_nodes_are_enough(toolchain: Toolchain) {
+    let cluster = cluster(2, &["--cores", "2"]);
+    for (ranks, per_node) in [(2, 1), (4, 2)] {
+        results_are_right(&cluster, toolchain, ranks, per_node);
+    }
+    threads_are_right(&cluster, toolchain, false);
+    ends_reach_the_user(&cluster, toolchain);
+}
+
+/// As many nodes as this class of machine carries, with little memory. Everything that all ranks do together, and how
+/// it ends.
+#[track_caller]
+fn thirty_two_nodes_are_right(toolchain: Toolchain, memory: &str) {
+    let cluster = Cluster::up_with(&["--nodes", "32", "--memory", memory]);
+    let run = |name: &str, arguments: &[&str]| {
+        let program = guest(name, toolchain);
+        cluster.run(&[&["-n", "32", &program], arguments].concat())
+    };
+    let text = run("ring", &["2"]).success().text();
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    let mut expected: Vec<_> = (0..32).map(|rank| format!("rank {rank} of 32 on node{rank}: 2 rounds")).collect();
+    expected.sort_unstable();
+    assert_eq!(lines, expected);
+    assert_eq!(run("allreduce", &["1"]).success().text(), "allreduce: 32 ranks agree\n");
+    assert_eq!(run("onesided", &[]).success().text(), "onesided: 32 ranks agree\n");
+    assert!(run("io", &["/words"]).success().text().ends_with(" bytes right\n"));
+    let ran = run("abort", &["31", "7"]);
+    assert_eq!((ran.status, ran.text().as_str()), (7, ""), "{}", ran.stderr);
 }
 
 #[test]
@@ -110,6 +146,48 @@ fn open_mpi() {
 #[ignore = "ranks of Open MPI that share cores poll, and take minutes"]
 fn open_mpi_with_ranks_that_share_cores() {
     everything_is_right(Toolchain::OpenMpi);
+}
+
+#[test]
+#[ignore = "needs cargo xtask mpich --pmi pmi2"]
+fn mpich_with_pmi_2_on_2_nodes() {
+    two_nodes_are_enough(Toolchain::MpichPmi2);
+}
+
+#[test]
+#[ignore = "needs cargo xtask mpich --pmi pmix"]
+fn mpich_with_pmix_on_2_nodes() {
+    two_nodes_are_enough(Toolchain::MpichPmix);
+}
+
+#[test]
+#[ignore = "needs cargo xtask openmpi"]
+fn open_mpi_on_2_nodes() {
+    two_nodes_are_enough(Toolchain::OpenMpi);
+}
+
+#[test]
+#[ignore = "32 nodes take a minute"]
+fn mpich_on_32_nodes() {
+    thirty_two_nodes_are_right(Toolchain::Mpi, "64M");
+}
+
+#[test]
+#[ignore = "needs cargo xtask mpich --pmi pmi2"]
+fn mpich_with_pmi_2_on_32_nodes() {
+    thirty_two_nodes_are_right(Toolchain::MpichPmi2, "64M");
+}
+
+#[test]
+#[ignore = "needs cargo xtask mpich --pmi pmix"]
+fn mpich_with_pmix_on_32_nodes() {
+    thirty_two_nodes_are_right(Toolchain::MpichPmix, "128M");
+}
+
+#[test]
+#[ignore = "needs cargo xtask openmpi"]
+fn open_mpi_on_32_nodes() {
+    thirty_two_nodes_are_right(Toolchain::OpenMpi, "192M");
 }
 
 /// `MPI_Publish_name` and `MPI_Lookup_name`, and then a call at the port that was found.
