@@ -77,6 +77,11 @@ impl Recipe<'_> {
 }
 
 impl Build {
+    /// The same for another place of the recipe, which is beside the first.
+    pub(crate) fn beside(&self, place: &str) -> Self {
+        Self { directory: self.directory.clone(), log: self.log.clone(), prefix: self.prefix.with_file_name(place) }
+    }
+
     /// Unpacks a source and returns its directory.
     ///
     /// # Errors

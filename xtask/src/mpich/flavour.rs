@@ -23,15 +23,6 @@ impl Flavour {
         }
     }
 
-    /// What is said behind its version.
-    pub(super) const fn title(self) -> &'static str {
-        match self {
-            Self::Pmi1 => "",
-            Self::Pmi2 => " for PMI-2",
-            Self::Pmix => " for PMIx",
-        }
-    }
-
     /// What it is configured with beyond what all are, and beyond where OpenPMIx is. One starter is enough, that of the
     /// first: it serves both versions, and on nodes it is not needed.
     pub(super) const fn options(self) -> &'static [&'static str] {

@@ -3,6 +3,7 @@
 //! It is Debian's source, unmodified, configured for TCP connections between all ranks and nothing else: no shared
 //! memory, no threads (but libfabric's, where that is below it), no topology library.
 
+mod again;
 mod flavour;
 pub(crate) mod suite;
 
@@ -11,10 +12,11 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
+use self::again::Headers;
 pub(crate) use self::flavour::Flavour;
 use crate::debian::Source;
 use crate::pmix;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, remove};
 
 /// Its source.
 const SOURCE: Source = Source { title: "MPICH", package: "mpich", version: "4.0.2", packed: "tar.xz", patched: false };
@@ -61,25 +63,52 @@ pub(crate) fn ready() -> Result<Mpich> {
 /// # Errors
 /// If the source cannot be had, or does not build; says where the log of it lies.
 pub(crate) fn ready_with(flavour: Flavour) -> Result<Mpich> {
-    let mut options: Vec<String> = flavour.options().iter().map(ToString::to_string).collect();
+    let prefix = match flavour {
+        Flavour::Pmi1 | Flavour::Pmi2 => simple()?.with_file_name(flavour.directory()),
+        Flavour::Pmix => with_pmix()?,
+    };
+    Ok(Mpich { flavour, prefix })
+}
+
+/// The two with a client of their own, of which the second takes a minute when the first is there. Returns the prefix of
+/// the first.
+fn simple() -> Result<PathBuf> {
+    let both = [Flavour::Pmi1, Flavour::Pmi2];
+    let options = both.map(|flavour| [flavour.options(), OPTIONS].concat());
     let mut from = vec![SOURCE.version.into()];
-    if flavour == Flavour::Pmix {
-        let pmix = pmix::ready()?;
-        options.push(format!("--with-pmix={}", pmix.prefix.display()));
-        options.push(format!("LDFLAGS=-L{}", pmix.prefix.join("lib").display()));
-        from.push(pmix.stamp);
-    }
-    let options: Vec<&str> = options.iter().map(String::as_str).chain(OPTIONS.iter().copied()).collect();
-    from.insert(1, options.join(" "));
-    let title = format!("MPICH {}{}", SOURCE.version, flavour.title());
+    from.extend(options.iter().map(|options| options.join(" ")));
+    let recipe = Recipe { title: format!("MPICH {}", SOURCE.version), places: &both.map(Flavour::directory), from };
+    recipe.ready(|build| {
+        let source = build.unpack(&SOURCE)?;
+        // It would be configured each time, too, which takes a third of that.
+        remove(&source.join("test/mpi"))?;
+        build.configure(&source, &options[0])?;
+        build.make(&source, &[])?;
+        build.install_whole(&source)?;
+        let headers = Headers::of(&source)?;
+        let second = build.beside(both[1].directory());
+        second.configure(&source, &options[1])?;
+        headers.restore()?;
+        second.make(&source, &[])?;
+        second.install_whole(&source)
+    })
+}
+
+/// The one with OpenPMIx's client.
+fn with_pmix() -> Result<PathBuf> {
+    let flavour = Flavour::Pmix;
+    let pmix = pmix::ready()?;
+    let places = [format!("--with-pmix={}", pmix.prefix.display()), format!("LDFLAGS=-L{}/lib", pmix.prefix.display())];
+    let options = [flavour.options(), &places.each_ref().map(String::as_str), OPTIONS].concat();
+    let title = format!("MPICH {} for PMIx", SOURCE.version);
+    let from = vec![SOURCE.version.into(), options.join(" "), pmix.stamp];
     let recipe = Recipe { title, places: &[flavour.directory()], from };
-    let prefix = recipe.ready(|build| {
+    recipe.ready(|build| {
         let source = build.unpack(&SOURCE)?;
         build.configure(&source, &options)?;
         build.make(&source, &[])?;
         build.install_whole(&source)
-    })?;
-    Ok(Mpich { flavour, prefix })
+    })
 }
 
 /// Builds it and says where it is.
