@@ -19,6 +19,7 @@ mod pmi;
 mod poll;
 mod retain;
 mod sections;
+mod slurm;
 mod staging;
 mod threads;
 

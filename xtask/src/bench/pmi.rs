@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::cluster::Cluster;
 use super::guest::{compile_mpi_with, compile_pmix, number};
+use super::slurm::{self, Slurm};
 use super::{Figure, grouped};
 use crate::build::Built;
 use crate::mpich::{Flavour, ready, ready_with};
@@ -28,6 +29,8 @@ struct Library {
     program: String,
     /// What starts it on this host, a program and its options.
     starter: (PathBuf, &'static [&'static str]),
+    /// Whether Slurm's `srun` starts it, too.
+    by_srun: bool,
 }
 
 /// All figures of starting MPI programs.
@@ -61,19 +64,21 @@ pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
 
 /// All of them, built.
 fn libraries() -> Result<Vec<Library>> {
-    let compiled = |title, prefix: PathBuf, starter| -> Result<Library> {
+    let compiled = |title, prefix: PathBuf, starter, by_srun| -> Result<Library> {
         let name = prefix.file_name().unwrap_or_default().to_string_lossy();
         let program = compile_mpi_with(&prefix, "init", &format!("init-{name}-bench"))?;
         let program = program.to_str().context("path is not UTF-8")?.to_owned();
-        Ok(Library { title, program, starter })
+        Ok(Library { title, program, starter, by_srun })
     };
     let (mpich, openmpi) = (ready()?.prefix, openmpi::ready()?.prefix);
     let hydra = || (mpich.join("bin/mpiexec"), &[] as &[_]);
-    let mpirun = (openmpi.join("bin/mpirun"), &["--allow-run-as-root", "--oversubscribe"] as &[_]);
+    // It serves PMIx, whoever speaks that; Hydra of this version does not.
+    let mpirun = || (openmpi.join("bin/mpirun"), &["--allow-run-as-root", "--oversubscribe"] as &[_]);
     Ok(vec![
-        compiled("MPICH with PMI-1", mpich.clone(), hydra())?,
-        compiled("MPICH with PMI-2", ready_with(Flavour::Pmi2)?.prefix, hydra())?,
-        compiled("Open MPI", openmpi, mpirun)?,
+        compiled("MPICH with PMI-1", mpich.clone(), hydra(), false)?,
+        compiled("MPICH with PMI-2", ready_with(Flavour::Pmi2)?.prefix, hydra(), true)?,
+        compiled("MPICH with PMIx", ready_with(Flavour::Pmix)?.prefix, mpirun(), false)?,
+        compiled("Open MPI", openmpi.clone(), mpirun(), false)?,
     ])
 }
 
@@ -84,7 +89,10 @@ impl Library {
         let run = ["run", "--quiet", "-n", &n, "--ranks-per-node", &per_node, &self.program];
         let on_nodes = median(|| cluster.output(&run))?;
         let starter = self.starter.0.file_name().unwrap_or_default().to_string_lossy();
-        let beside = format!("{starter} on the host, no emulation: {:.1} ms", self.on_host(&n)?);
+        let mut beside = format!("{starter} on the host, no emulation: {:.1} ms", self.on_host(&n)?);
+        if self.by_srun {
+            beside += &format!("; srun: {}", self.by_srun(ranks)?);
+        }
         Ok(Figure {
             name: format!("MPI_Init to first message, {}, {ranks} ranks on {NODES} nodes, slowest", self.title),
             measured: format!("{on_nodes:.1} ms"),
@@ -102,6 +110,15 @@ impl Library {
             }
             Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         })
+    }
+
+    /// The same under `srun`, on as many nodes that are all this host, or a word on why not.
+    fn by_srun(&self, ranks: u32) -> Result<String> {
+        if let Some(why) = slurm::missing() {
+            return Ok(why.into());
+        }
+        let mut slurm = Slurm::up(NODES, ranks / NODES)?;
+        Ok(format!("{:.1} ms", median(|| slurm.run(&ranks.to_string(), &self.program))?))
     }
 
     /// What a rank uses of a processor from its launch until it is past `MPI_Init`, ns of a node that counts
@@ -127,7 +144,7 @@ fn get(counted: &Cluster) -> Result<Figure> {
 }
 
 /// The median of what runs after a first one print.
-fn median(run: impl Fn() -> Result<String>) -> Result<f64> {
+fn median(mut run: impl FnMut() -> Result<String>) -> Result<f64> {
     run()?;
     let mut times =
         (0..RUNS).map(|_| run().and_then(|text| number(&text, "init-to-message"))).collect::<Result<Vec<_>>>()?;
