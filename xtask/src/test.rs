@@ -10,7 +10,7 @@ use clap::Args;
 
 use self::reasons::Reasons;
 use crate::command::{cargo, root};
-use crate::{build, mpich, pmix, setup, tidy};
+use crate::{build, mpich, openmpi, pmix, setup, tidy};
 
 /// What to test.
 #[derive(Args)]
@@ -56,6 +56,12 @@ const QUICK_CASES: &str = "24";
 const QUICK_CLUSTER: [&str; 5] =
     ["boot::", "busybox::", "streams::", "hostile::faults_and_privileged_instructions", "retention_worked::"];
 
+/// The test of what is built while clusters are tested; so it comes last.
+const LAST: &str = "mpi_others::ranks_of_open_mpi_find_each_other";
+
+/// The lowest priority.
+const NICE_MOST: i32 = 19;
+
 /// Sum of the runner's own result lines, and why tests failed.
 #[derive(Default)]
 struct Count {
@@ -82,8 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let (mut count, mut failures) = tested?;
     built.map_err(|_| anyhow!("building MPICH and OpenPMIx panicked"))??;
     if !options.host_only {
-        let name = format!("cluster ({} cores a node)", options.cores);
-        run_tests(cluster_tests(options), options, &name, &mut count, &mut failures)?;
+        clusters(options, &mut count, &mut failures)?;
     }
     conclude(&count, &failures)
 }
@@ -92,6 +97,35 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 fn others_sources() -> Result<()> {
     mpich::suite::build_fast()?;
     pmix::ready().map(drop)
+}
+
+/// The tests of clusters. Meanwhile Open MPI is built, when nobody else wants a processor; what needs it comes last.
+fn clusters(options: &Options, count: &mut Count, failures: &mut Vec<String>) -> Result<()> {
+    let wanted = options.filter.as_ref().is_none_or(|filter| LAST.contains(filter));
+    let building = wanted.then(|| {
+        std::thread::spawn(|| {
+            // Of this thread and what it starts.
+            rustix::process::nice(NICE_MOST).context("cannot wait for others")?;
+            openmpi::ready().map(drop)
+        })
+    });
+    let name = format!("cluster ({} cores a node)", options.cores);
+    let tested = run_tests(cluster_tests(options), options, &name, count, failures);
+    // It would not end with us.
+    let built = building.map(std::thread::JoinHandle::join);
+    tested?;
+    match built {
+        None => return Ok(()),
+        Some(Ok(Ok(()))) => {}
+        Some(Ok(Err(error))) => {
+            failures.push(format!("building Open MPI ({error:#})"));
+            return Ok(());
+        }
+        Some(Err(_)) => bail!("building Open MPI panicked"),
+    }
+    let mut last = cluster_tests(options);
+    last.args(["--test", "cluster", "--", "--include-ignored", "--exact", LAST]);
+    run_tests(last, options, "Open MPI", count, failures)
 }
 
 /// What tells most in the shortest time: neither lints nor models nor MPICH.

@@ -1,8 +1,8 @@
 //! Programs built with other MPIs than those of the other tests: how their ranks find each other, and what else they
 //! ask of those who start them, is their own.
 //!
-//! Each takes its minutes to build, so they are run when they are asked for: what they need is with `#[ignore]`; then
-//! these with `--ignored`.
+//! `cargo xtask test` finds that ranks of two of them find each other. All else is run when it is asked for, with
+//! `--ignored`, as it takes minutes to build or to run; what has to be built before is with `#[ignore]`.
 
 use coppice_tests::Cluster;
 use coppice_tests::guests::{Toolchain, program};
@@ -65,7 +65,7 @@ fn ends_reach_the_user(cluster: &Cluster, toolchain: Toolchain) {
         ("signal", "rank 1 on node 1 was ended by signal 11 without finalizing MPI"),
         ("exit", "rank 1 on node 1 exited with status 4 without finalizing MPI"),
     ] {
-        let ran = cluster.run(&["-n", "2", &guest("crash", toolchain), "1", how]);
+        let ran = cluster.run(&["-n", "2", "--nodes-list", "0,1", &guest("crash", toolchain), "1", how]);
         assert_ne!(ran.status, 0, "{how}: {}", ran.text());
         assert!(ran.stderr.contains(said), "{how}: {}", ran.stderr);
         assert_eq!(ran.text(), "", "{how}");
@@ -94,10 +94,10 @@ fn two_nodes_are_enough(toolchain: Toolchain) {
     ends_reach_the_user(&cluster, toolchain);
 }
 
-/// As many nodes as this class of machine carries, with little memory. Everything that all ranks do together, and how
-/// it ends.
+/// As many nodes as this class of machine carries, with little memory. Ranks that poll keep all of its cores busy with
+/// waiting; then what takes most turns is left out.
 #[track_caller]
-fn thirty_two_nodes_are_right(toolchain: Toolchain, memory: &str) {
+fn thirty_two_nodes_are_right(toolchain: Toolchain, memory: &str, polls: bool) {
     let cluster = Cluster::up_with(&["--nodes", "32", "--memory", memory]);
     let run = |name: &str, arguments: &[&str]| {
         let program = guest(name, toolchain);
@@ -110,14 +110,39 @@ fn thirty_two_nodes_are_right(toolchain: Toolchain, memory: &str) {
     expected.sort_unstable();
     assert_eq!(lines, expected);
     assert_eq!(run("allreduce", &["1"]).success().text(), "allreduce: 32 ranks agree\n");
-    assert_eq!(run("onesided", &[]).success().text(), "onesided: 32 ranks agree\n");
-    assert!(run("io", &["/words"]).success().text().ends_with(" bytes right\n"));
+    if !polls {
+        assert_eq!(run("onesided", &[]).success().text(), "onesided: 32 ranks agree\n");
+        assert!(run("io", &["/words"]).success().text().ends_with(" bytes right\n"));
+    }
     let ran = run("abort", &["31", "7"]);
     assert_eq!((ran.status, ran.text().as_str()), (7, ""), "{}", ran.stderr);
 }
 
+/// Ranks of two nodes find each other.
+#[track_caller]
+fn ranks_find_each_other(toolchain: Toolchain) {
+    let cluster = cluster(2, &[]);
+    let run = |name: &str| cluster.run(&["-n", "2", &guest(name, toolchain)]).success().text();
+    let text = run("ring");
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["rank 0 of 2 on node0: 10 rounds", "rank 1 of 2 on node1: 10 rounds"]);
+    assert_eq!(run("allreduce"), "allreduce: 2 ranks agree\n");
+}
+
 #[test]
-#[ignore = "needs cargo xtask mpich --pmi pmi2"]
+fn ranks_with_pmi_2_find_each_other() {
+    ranks_find_each_other(Toolchain::MpichPmi2);
+}
+
+#[test]
+#[ignore = "cargo xtask test runs it when Open MPI is built"]
+fn ranks_of_open_mpi_find_each_other() {
+    ranks_find_each_other(Toolchain::OpenMpi);
+}
+
+#[test]
+#[ignore = "takes a minute"]
 fn mpich_with_pmi_2() {
     everything_is_right(Toolchain::MpichPmi2);
 }
@@ -149,7 +174,7 @@ fn open_mpi_with_ranks_that_share_cores() {
 }
 
 #[test]
-#[ignore = "needs cargo xtask mpich --pmi pmi2"]
+#[ignore = "takes a minute"]
 fn mpich_with_pmi_2_on_2_nodes() {
     two_nodes_are_enough(Toolchain::MpichPmi2);
 }
@@ -169,25 +194,25 @@ fn open_mpi_on_2_nodes() {
 #[test]
 #[ignore = "32 nodes take a minute"]
 fn mpich_on_32_nodes() {
-    thirty_two_nodes_are_right(Toolchain::Mpi, "64M");
+    thirty_two_nodes_are_right(Toolchain::Mpi, "64M", false);
 }
 
 #[test]
-#[ignore = "needs cargo xtask mpich --pmi pmi2"]
+#[ignore = "takes a minute"]
 fn mpich_with_pmi_2_on_32_nodes() {
-    thirty_two_nodes_are_right(Toolchain::MpichPmi2, "64M");
+    thirty_two_nodes_are_right(Toolchain::MpichPmi2, "64M", false);
 }
 
 #[test]
 #[ignore = "needs cargo xtask mpich --pmi pmix"]
 fn mpich_with_pmix_on_32_nodes() {
-    thirty_two_nodes_are_right(Toolchain::MpichPmix, "128M");
+    thirty_two_nodes_are_right(Toolchain::MpichPmix, "128M", true);
 }
 
 #[test]
 #[ignore = "needs cargo xtask openmpi"]
 fn open_mpi_on_32_nodes() {
-    thirty_two_nodes_are_right(Toolchain::OpenMpi, "192M");
+    thirty_two_nodes_are_right(Toolchain::OpenMpi, "192M", true);
 }
 
 /// `MPI_Publish_name` and `MPI_Lookup_name`, and then a call at the port that was found.
@@ -207,7 +232,7 @@ fn published_ports_are_found_and_called() {
 }
 
 #[test]
-#[ignore = "needs cargo xtask mpich --pmi pmi2"]
+#[ignore = "takes a minute"]
 fn published_ports_are_found_and_called_with_pmi_2() {
     published_ports_are_found(Toolchain::MpichPmi2);
 }
@@ -220,7 +245,7 @@ fn bad_links_change_nothing(toolchain: Toolchain) {
 }
 
 #[test]
-#[ignore = "needs cargo xtask mpich --pmi pmi2"]
+#[ignore = "takes a minute"]
 fn bad_links_change_nothing_with_pmi_2() {
     bad_links_change_nothing(Toolchain::MpichPmi2);
 }
