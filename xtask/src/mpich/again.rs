@@ -1,5 +1,6 @@
-//! One source tree that is built, then configured a little otherwise, and built again, of which only what the difference
-//! concerns is compiled again.
+//! One source tree that is built, then configured a little otherwise, and built again.
+//!
+//! Only what the difference concerns is compiled again.
 //!
 //! `make` goes by times. Nearly all of what `configure` writes anew has the bytes that it had, and gets its time back;
 //! where a header differs in nothing but one setting, too, and the sources that name what the setting is about are made

@@ -70,8 +70,8 @@ pub(crate) fn ready_with(flavour: Flavour) -> Result<Mpich> {
     Ok(Mpich { flavour, prefix })
 }
 
-/// The two with a client of their own, of which the second takes a minute when the first is there. Returns the prefix of
-/// the first.
+/// The two with a client of their own, of which the second takes a minute when the first is there. Returns the prefix
+/// of the first.
 fn simple() -> Result<PathBuf> {
     let both = [Flavour::Pmi1, Flavour::Pmi2];
     let options = both.map(|flavour| [flavour.options(), OPTIONS].concat());
