@@ -137,11 +137,11 @@ impl Space {
         self.entries.get(*self.index.get(key)?).map(|known| &*known.value)
     }
 
-    /// The values of all keys that begin like this, in the order of their keys.
-    pub(crate) fn of_prefix<'a>(&'a self, prefix: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    /// All keys that begin like this, and their values, in order.
+    pub(crate) fn of_prefix<'a>(&'a self, prefix: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let from = (Bound::Included(prefix), Bound::Unbounded);
         let keys = self.index.range::<[u8], _>(from).take_while(move |(key, _)| key.starts_with(prefix));
-        keys.filter_map(|(_, index)| self.entries.get(*index)).map(|known| &*known.value)
+        keys.filter_map(|(_, index)| self.entries.get(*index)).map(|known| (&*known.key, &*known.value))
     }
 
     /// What it takes of the node's memory, about, bytes.

@@ -112,6 +112,12 @@ impl Cards {
         Ok(Some((card.version, stream.into_bytes())))
     }
 
+    /// How often what a rank of the node has put has changed.
+    #[must_use]
+    pub fn version(&self, rank: Rank) -> u64 {
+        self.ranks.get(&rank).map_or(0, |card| card.version)
+    }
+
     /// They have.
     pub fn told(&mut self, rank: Rank) {
         if let Some(card) = self.ranks.get_mut(&rank) {

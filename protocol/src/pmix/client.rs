@@ -303,6 +303,7 @@ impl Client {
         let is_reserved = get.key.is_some_and(|key| key.starts_with(key::RESERVED));
         let deadline_ns = get.timeout_s.map(|seconds| deadline_ns(now_ns, seconds));
         let awaited = Awaited { tag, of: Rank(get.of.rank), key: get.key.map(Box::from), deadline_ns };
+        server.ask_anew(awaited.of);
         if self.answer_get(&awaited, dialect, server, now_ns) {
             return Ok(());
         }

@@ -165,8 +165,9 @@ impl Desk {
     /// # Errors
     /// [`Status::NOT_SUPPORTED`]: it has put that otherwise.
     pub(crate) fn part(&self, rank: Rank, dialect: Dialect) -> Result<Vec<u8>, Status> {
-        let stream = self.cards.far(rank, dialect)?.map(|(_, stream)| stream).unwrap_or_default();
+        let (version, stream) = self.cards.far(rank, dialect)?.unwrap_or_default();
         let mut part = rank.0.to_le_bytes().to_vec();
+        part.extend_from_slice(&version.to_le_bytes());
         part.extend_from_slice(&(stream.len() as u32).to_le_bytes());
         part.extend_from_slice(&stream);
         Ok(part)
@@ -199,9 +200,9 @@ impl Desk {
     pub(crate) fn take_outcome(&mut self, rank: Rank, call: CallId, here: NodeRanks) -> Option<(Status, u64)> {
         let Outcome { status, serial, parts } = self.collectives.take(rank, call)?;
         let mut rest = &parts[..];
-        while let Some((rank, stream)) = next_part(&mut rest) {
+        while let Some((rank, version, stream)) = next_part(&mut rest) {
             if !here.has(rank) {
-                self.exchange.learn(rank, stream.into());
+                self.exchange.learn(rank, version, stream.into());
             }
         }
         Some((status, serial))
@@ -270,13 +271,14 @@ impl Desk {
     }
 }
 
-/// The next rank and what it has brought.
-fn next_part<'a>(rest: &mut &'a [u8]) -> Option<(Rank, &'a [u8])> {
+/// The next rank, and what it has brought in which version.
+fn next_part<'a>(rest: &mut &'a [u8]) -> Option<(Rank, u64, &'a [u8])> {
     let (rank, behind) = rest.split_first_chunk()?;
+    let (version, behind) = behind.split_first_chunk()?;
     let (length, behind) = behind.split_first_chunk()?;
     let (stream, behind) = behind.split_at_checked(u32::from_le_bytes(*length) as usize)?;
     *rest = behind;
-    Some((Rank(u32::from_le_bytes(*rank)), stream))
+    Some((Rank(u32::from_le_bytes(*rank)), u64::from_le_bytes(*version), stream))
 }
 
 /// What a node says to others of its own ranks.

@@ -43,8 +43,8 @@ pub(crate) struct Exchange {
     nodes: u32,
     /// What ranks here wait for.
     fetches: BTreeMap<Rank, Fetch>,
-    /// What is known of ranks of other nodes.
-    known: BTreeMap<Rank, Box<[u8]>>,
+    /// What is known of ranks of other nodes, and which version of it that is.
+    known: BTreeMap<Rank, (u64, Box<[u8]>)>,
     known_bytes: usize,
     /// Ranks of other nodes from which nothing comes, and why.
     gone: BTreeMap<Rank, Status>,
@@ -126,14 +126,21 @@ impl Exchange {
         coming.sum::<usize>() + self.known_bytes + self.parcels_bytes + things * OVERHEAD_BYTES
     }
 
-    /// What a rank of another node has put, as far as that is known.
-    pub(crate) fn card(&self, rank: Rank) -> Option<&[u8]> {
-        self.known.get(&rank).map(|card| &**card)
+    /// What a rank of another node has put, as far as that is known, and which version of it that is.
+    pub(crate) fn card(&self, rank: Rank) -> Option<(u64, &[u8])> {
+        self.known.get(&rank).map(|(version, card)| (*version, &**card))
     }
 
     /// Why nothing more comes from a rank of another node, if that is so.
     pub(crate) fn why_nothing(&self, rank: Rank) -> Option<Status> {
         self.gone.get(&rank).copied()
+    }
+
+    /// A rank here asks once more: that a node was silent before is no answer to that.
+    pub(crate) fn ask_anew(&mut self, rank: Rank) {
+        if self.gone.get(&rank) == Some(&Status::UNREACHABLE) {
+            self.gone.remove(&rank);
+        }
     }
 
     /// A rank here waits for what a rank of node `owner` puts.
@@ -249,7 +256,7 @@ impl Exchange {
                 fetch.pieces.insert(number, bytes);
                 if fetch.pieces.len() == count as usize {
                     let whole: Vec<u8> = core::mem::take(&mut fetch.pieces).into_values().flatten().collect();
-                    self.learn(rank, whole.into());
+                    self.learn(rank, version, whole.into());
                     return true;
                 }
             }
@@ -284,18 +291,21 @@ impl Exchange {
         }
     }
 
-    /// What is known of others has room for this beside what was learnt last.
-    pub(super) fn learn(&mut self, rank: Rank, card: Box<[u8]>) {
-        if let Some(before) = self.known.remove(&rank) {
+    /// What is known of others has room for this beside what was learnt last. What comes late is forgotten.
+    pub(super) fn learn(&mut self, rank: Rank, version: u64, card: Box<[u8]>) {
+        if self.known.get(&rank).is_some_and(|(known, _)| *known > version) {
+            return;
+        }
+        if let Some((_, before)) = self.known.remove(&rank) {
             self.known_bytes -= before.len();
         }
         while self.known_bytes + card.len() > PMIX_KNOWN_BYTES_MAX
-            && let Some((_, forgotten)) = self.known.pop_first()
+            && let Some((_, (_, forgotten))) = self.known.pop_first()
         {
             self.known_bytes -= forgotten.len();
         }
         self.known_bytes += card.len();
-        self.known.insert(rank, card);
+        self.known.insert(rank, (version, card));
     }
 
     /// Whether there is a parcel for a node.

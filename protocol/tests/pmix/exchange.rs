@@ -127,6 +127,56 @@ fn nobody_waits_for_a_node_that_is_silent() {
     assert_eq!(nodes.status(&heard[0].1), Status::UNREACHABLE);
 }
 
+/// That a node was silent for a while is no reason to say so for ever.
+#[test]
+fn a_node_that_was_silent_is_asked_again() {
+    let mut nodes = Nodes::new(&[1, 1], Dialect::Short);
+    commit(&mut nodes, 0, &[("card", Value::Number(1))]);
+    let get = nodes.get(0, Some("card"), &[]);
+    nodes.call(1, &get);
+    nodes.pass(PMI_SILENCE_NS);
+    let heard = nodes.hear(1);
+    assert_eq!(nodes.status(&heard[0].1), Status::UNREACHABLE);
+    nodes.call(1, &get);
+    nodes.settle();
+    let heard = nodes.hear(1);
+    assert_eq!((heard.len(), nodes.card(&heard[0].1).len()), (1, 1));
+}
+
+/// Of what fences of all, fences of some and asking have brought the newest is told, in whatever order they did.
+#[test]
+fn what_is_known_is_the_newest_of_what_came() {
+    const COLLECT: &[(&str, Value<'_>)] = &[("pmix.collect", Value::Truth(true))];
+    for ways in (0..27).map(|number| [number / 9, number / 3 % 3, number % 3]) {
+        let mut nodes = Nodes::new(&[1, 1, 1], Dialect::Short);
+        for (way, value) in ways.into_iter().zip(1..) {
+            let new = format!("new{value}");
+            commit(&mut nodes, 0, &[("card", Value::Number(value)), (&new, Value::Truth(true))]);
+            let all = [0, 1, 2];
+            let (members, call) = match way {
+                0 => (&all[..], nodes.fence(COLLECT)),
+                1 => (&all[..2], nodes.fence_of(&[0, 1], COLLECT)),
+                _ => (&all[1..2], nodes.get(0, Some(&new), &[])),
+            };
+            for rank in members {
+                nodes.call(*rank, &call);
+            }
+            nodes.settle();
+            for rank in members {
+                assert_eq!(nodes.hear(*rank).len(), 1);
+            }
+            // Long enough that nobody waits for news any more.
+            for _ in 0..3 {
+                nodes.pass(PMI_ASK_NS);
+                nodes.settle();
+            }
+            let get = nodes.get(0, Some("card"), &[]);
+            let answer = nodes.ask(1, &get);
+            assert_eq!(nodes.card(&answer)["card"].last(), Some(&(value as u8)), "{ways:?}");
+        }
+    }
+}
+
 #[test]
 fn what_is_asked_for_is_asked_for_no_longer_than_somebody_waits() {
     let mut nodes = Nodes::new(&[1, 1], Dialect::Short);

@@ -37,7 +37,7 @@ fn has(stream: &[u8], key: Option<&[u8]>, dialect: Dialect) -> bool {
 /// Bytes of a key of pieces: a zero byte, how they are written, and the rank.
 const PREFIX_BYTES: usize = 6;
 
-/// Keys of a rank's pieces begin like this; then comes which piece it is.
+/// Keys of a rank's pieces begin like this; then comes which piece it is, and of which version of what the rank has put.
 fn prefix(rank: Rank, dialect: Dialect) -> [u8; PREFIX_BYTES] {
     let [a, b, c, d] = rank.0.to_be_bytes();
     let dialect = match dialect {
@@ -83,8 +83,9 @@ impl Server {
         let pieces = pieces(self.pmix.cards.fresh(rank), one.bytes(), PMI_VALUE_BYTES_MAX);
         let prefix = prefix(rank, dialect);
         let known = self.space.of_prefix(&prefix).count() as u32;
+        let version = self.pmix.cards.version(rank);
         for (piece, number) in pieces.iter().zip(known..) {
-            let key: Vec<u8> = prefix.into_iter().chain(number.to_be_bytes()).collect();
+            let key: Vec<u8> = prefix.into_iter().chain(number.to_be_bytes()).chain(version.to_be_bytes()).collect();
             self.space.put(&key, piece).map_err(|error| match error {
                 PutError::NoRoom => Status::OUT_OF_RESOURCE,
                 PutError::Duplicate | PutError::Key | PutError::Value => Status::BAD_PARAM,
@@ -105,20 +106,32 @@ impl Server {
             }
             return is_there;
         }
-        // What was fetched is what the rank had put then, all of it.
-        if let Some(fetched) = self.pmix.exchange.card(of)
-            && has(fetched, key, dialect)
-        {
-            card.put(fetched);
-            return true;
-        }
-        let prefix = prefix(of, dialect);
-        let stream: Vec<u8> = self.space.of_prefix(&prefix).flatten().copied().collect();
-        let is_there = has(&stream, key, dialect);
+        // Both are all that the rank had put, each of its time: a fence may have brought what is newer than what was
+        // fetched, and the other way round.
+        let (version, brought) = self.brought(of, dialect);
+        let fetched = self.pmix.exchange.card(of).unwrap_or_default();
+        let newest = if version > fetched.0 { &brought[..] } else { fetched.1 };
+        let is_there = has(newest, key, dialect);
         if is_there {
-            card.put(&stream);
+            card.put(newest);
         }
         is_there
+    }
+
+    /// What fences of the whole job have brought of a rank, and which version of what it has put that is.
+    fn brought(&self, of: Rank, dialect: Dialect) -> (u64, Vec<u8>) {
+        let prefix = prefix(of, dialect);
+        let (mut version, mut stream) = (0, Vec::new());
+        for (key, piece) in self.space.of_prefix(&prefix) {
+            version = key.last_chunk().map_or(0, |version| u64::from_be_bytes(*version));
+            stream.extend_from_slice(piece);
+        }
+        (version, stream)
+    }
+
+    /// A rank here asks for what another one has put: whatever was found out before is no answer but what is known.
+    pub(crate) fn ask_anew(&mut self, of: Rank) {
+        self.pmix.exchange.ask_anew(of);
     }
 
     /// A rank here waits for what another one puts.
