@@ -5,10 +5,16 @@
 //! until it hears what came of it, and then says thanks; so the leader knows what it may forget, and what comes twice
 //! counts once. It asks nodes that it waits for whether they are still there, and they say if a member has left.
 //!
+//! **A call fails** if a member cannot come. All that can are told, each for the call that it makes: the leader waits for
+//! its own members, a node that says that one of its own has left hears so at once, and for one that brings its part
+//! only after the call has failed that is noted, as its next part is for the next call.
+//!
 //! **Checkpoints.** Who has written down what it knows does nothing until the ranks run again
 //! ([`Collectives::hold`]), which is when all nodes have. What was told and not thanked for is written down, and so are
 //! the numbers under which parts were brought: ranks that go on call again, their nodes bring the same parts, and hear
 //! what came of those or wait as before.
+
+mod failures;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -16,6 +22,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use self::failures::MISSED_MAX;
 use super::call::{Call, CallId, Places};
 use super::status::Status;
 use super::word::{Assembly, Piece, Word, pieces};
@@ -36,13 +43,6 @@ pub(crate) struct Outcome {
     pub(super) parts: Box<[u8]>,
 }
 
-impl Outcome {
-    /// A member cannot come.
-    fn unreachable() -> Self {
-        Self { status: Status::UNREACHABLE, serial: 0, parts: Box::default() }
-    }
-}
-
 /// A node's part in the calls of its job.
 #[derive(Debug)]
 pub(crate) struct Collectives {
@@ -56,6 +56,8 @@ pub(crate) struct Collectives {
     told: BTreeMap<(u32, u64), (CallId, Outcome)>,
     /// Numbers of other nodes that are over: all below the first, and these.
     over: BTreeMap<u32, (u64, BTreeSet<u64>)>,
+    /// Calls that have failed before a node had brought its part, and how often: it is told when it does.
+    missed: BTreeMap<(CallId, u32), u32>,
     /// Under which number this node brings its part of a call, once it does.
     numbers: BTreeMap<CallId, u64>,
     last_number: u64,
@@ -90,6 +92,7 @@ pub(crate) struct CollectivesRecord {
     outcomes: Vec<((CallId, Rank), Outcome)>,
     told: Vec<((u32, u64), (CallId, Outcome))>,
     over: Vec<(u32, (u64, BTreeSet<u64>))>,
+    missed: Vec<((CallId, u32), u32)>,
     numbers: Vec<(CallId, u64)>,
     last_number: u64,
     last_serial: u64,
@@ -105,6 +108,8 @@ impl CollectivesRecord {
             && self.numbers.len() <= PMIX_COLLECTIVES_MAX
             && self.told.iter().all(|((node, _), _)| *node < nodes)
             && self.over.iter().all(|(node, _)| *node < nodes)
+            && self.missed.len() <= MISSED_MAX
+            && self.missed.iter().all(|((_, node), _)| *node < nodes)
     }
 }
 
@@ -118,6 +123,7 @@ impl Collectives {
             outcomes: BTreeMap::new(),
             told: BTreeMap::new(),
             over: BTreeMap::new(),
+            missed: BTreeMap::new(),
             numbers: BTreeMap::new(),
             last_number: 0,
             last_serial: 0,
@@ -133,6 +139,7 @@ impl Collectives {
             outcomes: self.outcomes.iter().map(|(to, outcome)| (*to, outcome.clone())).collect(),
             told: self.told.iter().map(|(to, told)| (*to, told.clone())).collect(),
             over: self.over.iter().map(|(node, over)| (*node, over.clone())).collect(),
+            missed: self.missed.iter().map(|(of, count)| (*of, *count)).collect(),
             numbers: self.numbers.iter().map(|(call, number)| (*call, *number)).collect(),
             last_number: self.last_number,
             last_serial: self.last_serial,
@@ -141,12 +148,13 @@ impl Collectives {
 
     /// As it was written down.
     pub(crate) fn again(me: u32, record: CollectivesRecord) -> Self {
-        let CollectivesRecord { outcomes, told, over, numbers, last_number, last_serial } = record;
+        let CollectivesRecord { outcomes, told, over, missed, numbers, last_number, last_serial } = record;
         Self {
             released: outcomes.iter().map(|((_, rank), _)| *rank).collect(),
             outcomes: outcomes.into_iter().collect(),
             told: told.into_iter().collect(),
             over: over.into_iter().collect(),
+            missed: missed.into_iter().collect(),
             numbers: numbers.into_iter().collect(),
             last_number,
             last_serial,
@@ -176,7 +184,8 @@ impl Collectives {
             parts + led.coming.values().map(|(_, coming)| coming.bytes()).sum::<usize>()
         };
         let outcomes = self.outcomes.values().chain(self.told.values().map(|(_, outcome)| outcome));
-        let things = self.calls.len() + self.led.len() + self.outcomes.len() + self.told.len() + self.numbers.len();
+        let of_nodes = self.told.len() + self.missed.len();
+        let things = self.calls.len() + self.led.len() + self.outcomes.len() + of_nodes + self.numbers.len();
         self.calls.values().map(call).sum::<usize>()
             + self.led.values().map(led).sum::<usize>()
             + outcomes.map(|outcome| outcome.parts.len()).sum::<usize>()
@@ -301,7 +310,9 @@ impl Collectives {
     fn is_complete(&self, id: CallId) -> bool {
         let (Some(led), Some(call)) = (self.led.get(&id), self.calls.get(&id)) else { return false };
         let has_failed = led.parts.values().any(|brought| brought.status != Status::SUCCESS);
-        has_failed || call.nodes.iter().all(|node| led.parts.contains_key(node))
+        let have_come = has_failed || call.nodes.iter().all(|node| led.parts.contains_key(node));
+        // Members here that have come alone would be told of a call that the others here have yet to make.
+        have_come && led.parts.contains_key(&self.me)
     }
 
     /// Tells all nodes of a call what came of it.
@@ -318,6 +329,8 @@ impl Collectives {
         self.last_serial += 1;
         let serial = u64::from(self.me) << 32 | self.last_serial;
         let outcome = Outcome { status, serial, parts: parts.into() };
+        let late = call.nodes.iter().filter(|node| status != Status::SUCCESS && !led.parts.contains_key(node));
+        late.for_each(|node| self.misses(id, *node));
         for (node, brought) in led.parts {
             if node == self.me {
                 self.numbers.remove(&id);
@@ -352,8 +365,14 @@ impl Collectives {
             return;
         }
         match word {
-            Word::Brings { number, oldest, yours, status, piece } => {
-                self.hear_part(from, id, (number, oldest), status, piece, now_ns);
+            Word::Brings { number, oldest, .. } if self.is_over(from, number, oldest) => {}
+            Word::Brings { number, .. } if self.has_missed(id, from) => self.refuse(from, id, number),
+            Word::Brings { number, status, .. } if status != Status::SUCCESS => {
+                self.hear_part(from, id, 0, status, Piece { place: 0, count: 1, bytes: Box::default() }, now_ns);
+                self.refuse(from, id, number);
+            }
+            Word::Brings { number, yours, status, piece, .. } => {
+                self.hear_part(from, id, number, status, piece, now_ns);
                 let is_hopeless = yours.iter().any(|member| places.has_left(*member));
                 if is_hopeless && !self.calls.contains_key(&id) {
                     self.give_up(from, id, number);
@@ -390,17 +409,9 @@ impl Collectives {
         self.advance(places, now_ns);
     }
 
-    /// A node brings a piece of its part.
-    fn hear_part(&mut self, from: u32, id: CallId, numbers: (u64, u64), status: Status, piece: Piece, now_ns: u64) {
-        let (number, oldest) = numbers;
-        let over = self.over.entry(from).or_default();
-        over.0 = over.0.max(oldest);
-        let first = over.0;
-        over.1.retain(|number| *number >= first);
-        if over.1.contains(&number) {
-            return self.repeat(from, number);
-        }
-        if number < first || self.led.len() + self.calls.len() > 2 * PMIX_COLLECTIVES_MAX {
+    /// A node brings a piece of its part; under number 0 one that is to hear no more of it.
+    fn hear_part(&mut self, from: u32, id: CallId, number: u64, status: Status, piece: Piece, now_ns: u64) {
+        if self.led.len() + self.calls.len() > 2 * PMIX_COLLECTIVES_MAX {
             return;
         }
         let led = self.led.entry(id).or_default();
@@ -413,17 +424,6 @@ impl Collectives {
         if let Some(part) = coming.1.take(piece).filter(|part| part.len() <= room) {
             led.coming.remove(&from);
             led.parts.entry(from).or_insert(Brought { number, status, part });
-        }
-    }
-
-    /// A member of this node has left before any has made the call.
-    fn give_up(&mut self, from: u32, id: CallId, number: u64) {
-        if self.led.get(&id).is_some_and(|led| led.parts.contains_key(&from)) {
-            self.led.remove(&id);
-            let outcome = Outcome::unreachable();
-            self.told.insert((from, number), (id, outcome));
-            self.over.entry(from).or_default().1.insert(number);
-            self.repeat(from, number);
         }
     }
 
@@ -474,7 +474,7 @@ impl Collectives {
                 self.bring(id, places, now_ns);
             }
         }
-        let mut asks = Vec::new();
+        let (mut asks, mut silent) = (Vec::new(), Vec::new());
         for (id, led) in self.led.iter_mut().filter(|(_, led)| led.again_ns > 0 && led.again_ns <= now_ns) {
             led.again_ns = now_ns.saturating_add(PMI_ASK_NS);
             let Some(call) = self.calls.get(id) else { continue };
@@ -482,6 +482,7 @@ impl Collectives {
                 if led.heard_ns.get(node).is_some_and(|heard_ns| silent_ns(*heard_ns)) {
                     let lost = Brought { number: 0, status: Status::UNREACHABLE, part: Vec::new() };
                     led.parts.insert(*node, lost);
+                    silent.push((*id, *node));
                     break;
                 }
                 let members = call.members.iter().copied().filter(|rank| places.node_of(*rank) == Some(*node));
@@ -489,6 +490,7 @@ impl Collectives {
             }
         }
         self.words.extend(asks);
+        silent.into_iter().for_each(|(id, node)| self.misses(id, node));
         self.advance(places, now_ns);
     }
 }

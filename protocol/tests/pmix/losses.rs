@@ -2,7 +2,7 @@
 
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::Rank;
-use coppice_protocol::limits::PMI_SILENCE_NS;
+use coppice_protocol::limits::{PMI_ASK_NS, PMI_SILENCE_NS};
 use coppice_protocol::pmi::{Conversation, Event, Failure};
 use coppice_protocol::pmix::{Dialect, Status, Value};
 
@@ -144,4 +144,45 @@ fn otherwise_it_ends_with_the_rank() {
     let mut nodes = Nodes::new(&[1, 1], Dialect::Short);
     end(&mut nodes, 1, Exit::Signal(9));
     assert!(matches!(nodes.events[..], [Event::Failed(Failure::NotFinalized { rank: Rank(1), .. })]));
+}
+
+/// A rank has ended, and others make a call with it one after the other, whoever comes first: each is told for each call,
+/// and none waits for what another one does later.
+#[test]
+fn each_member_is_told_of_each_call_with_a_rank_that_is_lost() {
+    for counts in [&[2, 2, 2][..], &[3, 3], &[2, 1, 2, 1], &[1; 6]] {
+        for lost in 0..6 {
+            for first in 0..5 {
+                let mut nodes = outliving(counts);
+                end(&mut nodes, lost, Exit::Status(3));
+                let others: Vec<u32> = (0..6).filter(|rank| *rank != lost).collect();
+                let (members, rest): (Vec<u32>, Vec<u32>) = (0..6).partition(|rank| *rank < 5 || lost == 5);
+                assert!(rest.len() < 2);
+                // One is no member where all would be a fence of the whole job.
+                let members = if members.len() == 6 { vec![1, 2, 3, 4, 5] } else { members };
+                let fence = nodes.fence_of(&members, &[]);
+                let order = (0..5).map(|place| others[(place + first) % 5]).filter(|rank| members.contains(rank));
+                let order: Vec<u32> = order.collect();
+                for _ in 0..2 {
+                    let mut waiting = Vec::new();
+                    for rank in &order {
+                        nodes.call(*rank, &fence);
+                        nodes.settle();
+                        waiting.push(*rank);
+                        waiting.retain(|rank| {
+                            let heard = statuses(&mut nodes, *rank);
+                            assert!(heard.iter().all(|status| *status == Status::UNREACHABLE));
+                            heard.is_empty()
+                        });
+                    }
+                    for _ in 0..3 {
+                        nodes.pass(PMI_ASK_NS);
+                        nodes.settle();
+                        waiting.retain(|rank| statuses(&mut nodes, *rank) != [Status::UNREACHABLE]);
+                    }
+                    assert_eq!(waiting, [], "{counts:?} {lost} {first}");
+                }
+            }
+        }
+    }
 }
