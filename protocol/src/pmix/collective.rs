@@ -7,7 +7,8 @@
 //!
 //! **A call fails** if a member cannot come. All that can are told, each for the call that it makes: the leader waits for
 //! its own members, a node that says that one of its own has left hears so at once, and for one that brings its part
-//! only after the call has failed that is noted, as its next part is for the next call.
+//! only after the call has failed that is noted, as its next part is for the next call. A node that has given up a leader
+//! who was silent says so until it hears that the leader knows.
 //!
 //! **Checkpoints.** Who has written down what it knows does nothing until the ranks run again
 //! ([`Collectives::hold`]), which is when all nodes have. What was told and not thanked for is written down, and so are
@@ -15,6 +16,7 @@
 //! what came of those or wait as before.
 
 mod failures;
+mod record;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -22,7 +24,8 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use self::failures::MISSED_MAX;
+use self::failures::GivenUp;
+pub(crate) use self::record::CollectivesRecord;
 use super::call::{Call, CallId, Places};
 use super::status::Status;
 use super::word::{Assembly, Piece, Word, pieces};
@@ -58,6 +61,8 @@ pub(crate) struct Collectives {
     over: BTreeMap<u32, (u64, BTreeSet<u64>)>,
     /// Calls that have failed before a node had brought its part, and how often: it is told when it does.
     missed: BTreeMap<(CallId, u32), u32>,
+    /// Calls that were given up here, by number: the leader is to know.
+    given_up: GivenUp,
     /// Under which number this node brings its part of a call, once it does.
     numbers: BTreeMap<CallId, u64>,
     last_number: u64,
@@ -86,33 +91,6 @@ struct Brought {
     part: Vec<u8>,
 }
 
-/// What a node knows of calls, for a checkpoint.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct CollectivesRecord {
-    outcomes: Vec<((CallId, Rank), Outcome)>,
-    told: Vec<((u32, u64), (CallId, Outcome))>,
-    over: Vec<(u32, (u64, BTreeSet<u64>))>,
-    missed: Vec<((CallId, u32), u32)>,
-    numbers: Vec<(CallId, u64)>,
-    last_number: u64,
-    last_serial: u64,
-}
-
-impl CollectivesRecord {
-    /// Whether it is of a job with so many nodes, and within the limits.
-    pub(crate) fn is_within_limits(&self, nodes: u32) -> bool {
-        let outcomes = self.outcomes.iter().map(|(_, outcome)| outcome);
-        let all = outcomes.chain(self.told.iter().map(|(_, (_, outcome))| outcome));
-        let longest = all.map(|outcome| outcome.parts.len()).max().unwrap_or_default();
-        longest <= PMIX_COLLECTIVE_BYTES_MAX
-            && self.numbers.len() <= PMIX_COLLECTIVES_MAX
-            && self.told.iter().all(|((node, _), _)| *node < nodes)
-            && self.over.iter().all(|(node, _)| *node < nodes)
-            && self.missed.len() <= MISSED_MAX
-            && self.missed.iter().all(|((_, node), _)| *node < nodes)
-    }
-}
-
 impl Collectives {
     /// For node `me`.
     pub(crate) fn new(me: u32) -> Self {
@@ -124,41 +102,13 @@ impl Collectives {
             told: BTreeMap::new(),
             over: BTreeMap::new(),
             missed: BTreeMap::new(),
+            given_up: GivenUp::default(),
             numbers: BTreeMap::new(),
             last_number: 0,
             last_serial: 0,
             words: Vec::new(),
             released: Vec::new(),
             is_held: false,
-        }
-    }
-
-    /// For a checkpoint.
-    pub(crate) fn record(&self) -> CollectivesRecord {
-        CollectivesRecord {
-            outcomes: self.outcomes.iter().map(|(to, outcome)| (*to, outcome.clone())).collect(),
-            told: self.told.iter().map(|(to, told)| (*to, told.clone())).collect(),
-            over: self.over.iter().map(|(node, over)| (*node, over.clone())).collect(),
-            missed: self.missed.iter().map(|(of, count)| (*of, *count)).collect(),
-            numbers: self.numbers.iter().map(|(call, number)| (*call, *number)).collect(),
-            last_number: self.last_number,
-            last_serial: self.last_serial,
-        }
-    }
-
-    /// As it was written down.
-    pub(crate) fn again(me: u32, record: CollectivesRecord) -> Self {
-        let CollectivesRecord { outcomes, told, over, missed, numbers, last_number, last_serial } = record;
-        Self {
-            released: outcomes.iter().map(|((_, rank), _)| *rank).collect(),
-            outcomes: outcomes.into_iter().collect(),
-            told: told.into_iter().collect(),
-            over: over.into_iter().collect(),
-            missed: missed.into_iter().collect(),
-            numbers: numbers.into_iter().collect(),
-            last_number,
-            last_serial,
-            ..Self::new(me)
         }
     }
 
@@ -184,7 +134,7 @@ impl Collectives {
             parts + led.coming.values().map(|(_, coming)| coming.bytes()).sum::<usize>()
         };
         let outcomes = self.outcomes.values().chain(self.told.values().map(|(_, outcome)| outcome));
-        let of_nodes = self.told.len() + self.missed.len();
+        let of_nodes = self.told.len() + self.missed.len() + self.given_up.len();
         let things = self.calls.len() + self.led.len() + self.outcomes.len() + of_nodes + self.numbers.len();
         self.calls.values().map(call).sum::<usize>()
             + self.led.values().map(led).sum::<usize>()
@@ -299,7 +249,7 @@ impl Collectives {
                 call.heard_ns = now_ns;
             }
             call.again_ns = now_ns.saturating_add(PMI_ASK_NS);
-            let oldest = self.numbers.values().copied().min().unwrap_or(number);
+            let oldest = self.numbers.values().copied().chain(self.given_up.oldest()).min().unwrap_or(number);
             for piece in pieces(&call.part) {
                 let word = Word::Brings { number, oldest, yours: call.leaders.clone(), status, piece };
                 self.words.push((call.leader, id, word));
@@ -429,6 +379,7 @@ impl Collectives {
 
     /// The leader tells a piece of what came of a call.
     fn hear_outcome(&mut self, from: u32, id: CallId, number: u64, what: (Status, u64), piece: Piece) {
+        self.given_up.is_known(number);
         let is_awaited = self.numbers.get(&id) == Some(&number);
         let Some(call) = self.calls.get_mut(&id).filter(|call| is_awaited && call.leader == from) else {
             // It was heard before, and the thanks were lost.
@@ -453,7 +404,8 @@ impl Collectives {
         }
         let brought = self.calls.iter().filter(|(id, call)| call.leader != self.me && self.numbers.contains_key(id));
         let led = self.led.iter().filter(|(id, _)| self.calls.contains_key(id)).map(|(_, led)| led.again_ns);
-        brought.map(|(_, call)| call.again_ns).chain(led.filter(|at_ns| *at_ns > 0)).min()
+        let given_up = self.given_up.poll_timeout();
+        brought.map(|(_, call)| call.again_ns).chain(led.filter(|at_ns| *at_ns > 0)).chain(given_up).min()
     }
 
     /// Says what time it is.
@@ -466,14 +418,12 @@ impl Collectives {
         for id in brought {
             let Some(call) = self.calls.get(&id).filter(|call| call.leader != self.me) else { continue };
             if silent_ns(call.heard_ns) {
-                if let Some(call) = self.calls.remove(&id) {
-                    self.numbers.remove(&id);
-                    self.release(id, &call, &Outcome::unreachable());
-                }
+                self.give_up_leader(id, now_ns);
             } else if call.again_ns <= now_ns {
                 self.bring(id, places, now_ns);
             }
         }
+        self.words.extend(self.given_up.handle_timeout(now_ns));
         let (mut asks, mut silent) = (Vec::new(), Vec::new());
         for (id, led) in self.led.iter_mut().filter(|(_, led)| led.again_ns > 0 && led.again_ns <= now_ns) {
             led.again_ns = now_ns.saturating_add(PMI_ASK_NS);

@@ -154,6 +154,37 @@ fn nobody_waits_for_a_node_that_is_silent() {
     }
 }
 
+/// Nodes that do not hear each other for long do not take part in different calls afterwards.
+#[test]
+fn all_members_are_told_of_one_that_was_given_up() {
+    for (early, late) in [(0, 1), (1, 0), (2, 0), (0, 2)] {
+        let mut nodes = Nodes::new(&[1, 1, 1, 1], Dialect::Short);
+        let fence = nodes.fence_of(&[0, 1, 2], &[]);
+        let other = 3 - early - late;
+        nodes.call(early, &fence);
+        nodes.call(other, &fence);
+        for _ in 0..12 {
+            nodes.settle_but(|| true);
+            nodes.pass(PMI_ASK_NS);
+        }
+        let mut heard = [statuses(&mut nodes, 0), statuses(&mut nodes, 1), statuses(&mut nodes, 2)];
+        assert_eq!(heard[early as usize], [Status::UNREACHABLE], "{early} {late}");
+        nodes.call(late, &fence);
+        for _ in 0..3 {
+            nodes.settle();
+            nodes.pass(PMI_ASK_NS);
+        }
+        (0..3).for_each(|rank| heard[rank as usize].extend(statuses(&mut nodes, rank)));
+        assert_eq!(heard, [[Status::UNREACHABLE]; 3], "{early} {late}");
+        (0..3).for_each(|rank| _ = nodes.call(rank, &fence));
+        nodes.settle();
+        (0..3).for_each(|rank| assert_eq!(statuses(&mut nodes, rank), [Status::SUCCESS], "{early} {late}"));
+        nodes.pass(PMI_ASK_NS);
+        nodes.settle();
+        assert!(nodes.servers.iter().all(|server| server.poll_timeout().is_none()), "nothing is left behind");
+    }
+}
+
 #[test]
 fn one_is_given_up_when_its_time_is_up() {
     let mut nodes = Nodes::new(&[2, 1], Dialect::Short);
