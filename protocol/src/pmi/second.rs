@@ -20,7 +20,7 @@ use crate::ids::Rank;
 use crate::limits::{PMI_ANSWER_BYTES_MAX, PMI_KEY_BYTES_MAX, PMI_MARK_BYTES_MAX, PMI_WAITS_MAX};
 
 /// Commands that are not for us. Ranks wait for their answers.
-const REFUSED: [&[u8]; 3] = [b"spawn", b"job-connect", b"job-disconnect"];
+const REFUSED: [&[u8]; 2] = [b"job-connect", b"job-disconnect"];
 
 /// What a client's thread is marked with; nothing if there is but one.
 type Mark = Box<[u8]>;
@@ -146,6 +146,8 @@ impl Conversation {
                 self.answer(response(pairs).shown("rc", 0));
                 self.speaker = Speaker::Nobody;
             }
+            // MPICH's client takes any `rc` for success here, and then waits for ranks that nobody starts.
+            b"spawn" => self.answer(response(pairs).shown("errmsg", "not_supported")),
             command if REFUSED.contains(&command) => self.fail(pairs, "not_supported"),
             command => match NameCommand::of_second(command) {
                 Some(command) => {

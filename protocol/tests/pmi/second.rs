@@ -90,7 +90,7 @@ fn every_command_has_its_answer() {
             "cmd=info-getnodeattr-response;rc=-1;errmsg=nobody_is_left_who_could_say_it;",
         ),
         ("cmd=kvs-fence;thrid=5;", "cmd=kvs-fence-response;thrid=5;rc=0;"),
-        ("cmd=spawn;ncmds=1;", "cmd=spawn-response;rc=-1;errmsg=not_supported;"),
+        ("cmd=spawn;ncmds=1;", "cmd=spawn-response;errmsg=not_supported;"),
         ("cmd=name-publish;name=a b;port=p;;q;infokeycount=0;", "cmd=name-publish-response;rc=0;"),
         ("cmd=name-publish;name=a b;port=;", "cmd=name-publish-response;rc=-1;errmsg=name_is_published;"),
         ("cmd=name-lookup;thrid=3;name=a b;", "cmd=name-lookup-response;thrid=3;port=p;;q;found=TRUE;rc=0;"),

@@ -118,6 +118,19 @@ fn thirty_two_nodes_are_right(toolchain: Toolchain, memory: &str, polls: bool) {
     assert_eq!((ran.status, ran.text().as_str()), (7, ""), "{}", ran.stderr);
 }
 
+/// Nobody starts more ranks: who asks for some is told so, and the job ends as with any error of MPI's.
+#[track_caller]
+fn more_ranks_are_refused(cluster: &Cluster, toolchain: Toolchain) {
+    let ran = cluster.run(&["-n", "2", &guest("spawns", toolchain)]);
+    assert!(ran.status != 0 && ran.text().is_empty(), "{}: {}", ran.status, ran.text());
+    assert!(ran.stderr.to_lowercase().contains("spawn"), "{}", ran.stderr);
+}
+
+#[test]
+fn more_ranks_are_refused_with_pmi_1() {
+    more_ranks_are_refused(&cluster(2, &[]), Toolchain::Mpi);
+}
+
 /// Ranks of two nodes find each other.
 #[track_caller]
 fn ranks_find_each_other(toolchain: Toolchain) {
@@ -128,6 +141,7 @@ fn ranks_find_each_other(toolchain: Toolchain) {
     lines.sort_unstable();
     assert_eq!(lines, ["rank 0 of 2 on node0: 10 rounds", "rank 1 of 2 on node1: 10 rounds"]);
     assert_eq!(run("allreduce"), "allreduce: 2 ranks agree\n");
+    more_ranks_are_refused(&cluster, toolchain);
 }
 
 #[test]
