@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::counters::RankCounters;
 use crate::checkpoint::Restore;
-use crate::ids::{JobId, ProgramId, Rank};
+use crate::ids::{JobId, NodeId, ProgramId, Rank};
 use crate::inspect::{Inspect, Inspected};
 use crate::keep::{Keep, Kept};
 use crate::ras::RasEvent;
@@ -80,6 +80,15 @@ pub enum ToNode {
         job: JobId,
         /// How many were made since it began.
         made: u64,
+    },
+    /// A node of a job that goes on then is gone, and these ranks of it, which had not ended. May be said again.
+    NodeLost {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// The ranks, at most [`crate::limits::RANKS_PER_NODE_MAX`].
+        ranks: Vec<Rank>,
     },
     /// No rank of a job runs on any node: what is kept of it for ranks elsewhere goes. Not said to a node that is not
     /// connected then; such a one forgets a job when it is told of the next.

@@ -26,7 +26,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 17;
+pub const VERSION: u16 = 18;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -84,6 +84,15 @@ pub enum ToPset {
     Forget {
         /// The job.
         job: JobId,
+    },
+    /// As [`crate::control::ToNode::NodeLost`], for all of the job's nodes on this pset.
+    NodeLost {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// The ranks.
+        ranks: Vec<Rank>,
     },
     /// Standard input for the job's input rank.
     Input {

@@ -85,7 +85,8 @@ pub struct Submission {
     pub checkpoint_policy: Option<CheckpointPolicy>,
 }
 
-/// What becomes of a job when a rank of it ends that has begun to speak PMI and has not finalized.
+/// What becomes of a job when a rank of it ends that has begun to speak PMI and has not finalized, or a node of it is
+/// lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnRankFailure {

@@ -133,6 +133,7 @@ impl Machine {
             | ToPset::Signal { .. }
             | ToPset::Trace { .. }
             | ToPset::Checkpointed { .. }
+            | ToPset::NodeLost { .. }
             | ToPset::Forget { .. }
             | ToPset::Input { .. }
             | ToPset::OutputTaken { .. } => self.order_for_job(order, now),

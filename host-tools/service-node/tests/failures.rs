@@ -124,6 +124,67 @@ fn a_job_that_outlives_ranks_is_not_ended_for_those_that_wait() {
     assert_eq!(end_of(&mut cluster, id).1, Some(139));
 }
 
+/// What I/O nodes were told of nodes that jobs go on without.
+fn losses(cluster: &Cluster) -> Vec<(u32, u32, Vec<u32>)> {
+    let lost = cluster.told().filter_map(|(pset, told)| match told {
+        ToPset::NodeLost { node, ranks, .. } => Some((pset.0, node.0, ranks.iter().map(|rank| rank.0).collect())),
+        _ => None,
+    });
+    lost.collect()
+}
+
+/// All I/O nodes of the job hear of it. Its status is not one of a job of which all was heard.
+#[test]
+fn a_job_that_outlives_ranks_goes_on_without_a_node() {
+    let mut cluster = Cluster::up(3, 1);
+    let submission = Submission { ranks_per_node: 2, on_rank_failure: OnRankFailure::Continue, ..job(6) };
+    let id = cluster.submit(submission).expect("accepted");
+    let end = |cluster: &mut Cluster, rank: u32| {
+        let ended = cluster.behaviour.ended(PsetId(rank / 2), id, Rank(rank), NodeId(rank / 2), Exit::Status(0));
+        cluster.event(ended);
+    };
+    end(&mut cluster, 2);
+    cluster.lose_machine(1);
+    assert_eq!(losses(&cluster), [(0, 1, vec![3]), (1, 1, vec![3]), (2, 1, vec![3])]);
+    assert_eq!(cluster.job(id).job.state, JobState::Running);
+    // Another one, of which all ranks had ended.
+    end(&mut cluster, 4);
+    end(&mut cluster, 5);
+    cluster.lose_machine(2);
+    assert_eq!(losses(&cluster)[3..], [(0, 2, vec![]), (1, 2, vec![]), (2, 2, vec![])]);
+    assert!(!cluster.told().any(|(_, told)| matches!(told, ToPset::Kill { .. })));
+    end(&mut cluster, 0);
+    end(&mut cluster, 1);
+    let reason = "node 1 was lost: QEMU was ended by signal 9; its console ends: last words";
+    assert_eq!(end_of(&mut cluster, id), ended_as(EXIT_COPPICE, reason));
+    let lost: Vec<bool> = cluster.job(id).rank_reports.iter().map(|rank| rank.outcome == RankOutcome::Lost).collect();
+    assert_eq!(lost, [false, false, false, true, false, false]);
+}
+
+/// Nobody is told of nodes of a job that ends with them, or is being ended.
+#[test]
+fn a_job_that_is_ended_ends_with_its_node() {
+    for on_rank_failure in [OnRankFailure::End, OnRankFailure::Continue] {
+        let (mut cluster, id) = stubborn_with(on_rank_failure);
+        if on_rank_failure == OnRankFailure::Continue {
+            cluster.said(0, failed(0, id, 5, "abort"));
+        }
+        cluster.lose_machine(1);
+        assert!(cluster.told().any(|(_, told)| matches!(told, ToPset::Kill { .. })));
+        assert_eq!(losses(&cluster), []);
+    }
+}
+
+/// The last of it.
+#[test]
+fn a_job_that_outlives_ranks_ends_with_its_last_node() {
+    let (mut cluster, id) = stubborn_with(OnRankFailure::Continue);
+    cluster.lose_machine(1);
+    cluster.lose_machine(0);
+    let reason = "node 0 was lost: QEMU was ended by signal 9; its console ends: last words";
+    assert_eq!(end_of(&mut cluster, id), ended_as(EXIT_COPPICE, reason));
+}
+
 #[test]
 fn a_status_of_zero_is_one_too() {
     let mut cluster = Cluster::up(1, 1);

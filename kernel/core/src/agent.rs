@@ -19,7 +19,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::{Launch, MemoryStatus, NodeStatus, RankReport};
-use coppice_protocol::ids::{JobId, ProgramId};
+use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
@@ -70,6 +70,9 @@ pub trait Processes: Send + Sync {
 
     /// So many checkpoints of `job` were made since it began, and none is made that a rank of it has asked for.
     fn checkpointed(&self, job: JobId, made: u64);
+
+    /// A node of `job` is gone, and these ranks with it; the job goes on.
+    fn node_lost(&self, job: JobId, node: NodeId, ranks: &[Rank]);
 
     /// No rank of `job` runs on any node: gives up what is kept of it for ranks elsewhere. Nothing of that is left when
     /// the future is done.

@@ -38,8 +38,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use coppice_protocol::control::Launch;
-use coppice_protocol::ids::{JobId, NodeId};
+use coppice_protocol::ids::{JobId, JobNode, NodeId, Rank};
 use coppice_protocol::pmi::Placement;
+use coppice_protocol::world::NetworkTag;
 
 pub(crate) use self::endpoint::Endpoint;
 use self::job::Job;
@@ -124,6 +125,13 @@ impl Pmi {
                 self.forget(&job);
             }
         }
+    }
+
+    /// A node of a job that goes on is gone, and these ranks with it. Which one in the job's network it is, if it is
+    /// one.
+    pub(crate) fn node_lost(&self, id: JobId, node: NodeId, ranks: &[Rank]) -> Option<(NetworkTag, JobNode)> {
+        let job = self.shared.jobs.lock().get(&id).cloned();
+        job.and_then(|job| job.node_lost(node, ranks))
     }
 
     /// No rank of the job runs on any node. When it is done, nothing of the job is left here.

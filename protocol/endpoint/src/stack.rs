@@ -31,6 +31,7 @@ mod datagrams;
 mod ingest;
 mod life;
 pub(crate) mod listen;
+mod lost;
 pub(crate) mod net;
 mod node;
 pub(crate) mod owner;

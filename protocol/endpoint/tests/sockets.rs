@@ -14,6 +14,8 @@ use std::rc::Rc;
 use coppice_endpoint::limits::{CONNECT_NS_MAX, UNACKNOWLEDGED_NS_MAX};
 use coppice_endpoint::testing::{CLEAN, JOB_LEFT as LEFT, JOB_RIGHT as RIGHT, World};
 use coppice_endpoint::{Readiness, SocketError};
+use coppice_protocol::ids::{JobId, JobNode};
+use coppice_protocol::world::JobKey;
 use support::{ANY, SECOND_NS, Socket, accept, connect, listener, receive, receive_exactly, send, socket, until, wait};
 
 const FRESH: Readiness =
@@ -289,6 +291,29 @@ fn a_silent_peer_is_given_up_while_something_is_on_its_way_to_it() {
     });
     assert_eq!(error, Err(SocketError::TimedOut));
     assert!(world.now_ns - start_ns < UNACKNOWLEDGED_NS_MAX + SECOND_NS);
+    drop(right);
+}
+
+/// A program that only listens to its peer would never find out.
+#[test]
+fn a_peer_that_is_known_to_be_gone_is_not_waited_for() {
+    let mut world = World::new(CLEAN, 11);
+    let (left, right) = connection(&mut world);
+    let (stack, tag) = (world.left(), |job| JobKey([3; 32]).network_tag(JobId(job)));
+    world.lose(1000);
+    // Of another job, and of another node.
+    stack.break_off(tag(2), JobNode(1));
+    stack.break_off(tag(1), JobNode(2));
+    world.idle(1000 * SECOND_NS);
+    assert_eq!(left.readiness(), OPEN);
+    stack.break_off(tag(1), JobNode(1));
+    let start_ns = world.now_ns;
+    let error = run(&mut world, async move {
+        until(&left, |ready| ready.error).await;
+        left.receive(&mut [0], false)
+    });
+    assert_eq!(error, Err(SocketError::TimedOut));
+    assert!(world.now_ns - start_ns < SECOND_NS);
     drop(right);
 }
 

@@ -17,6 +17,8 @@ pub enum Departure {
     Closed,
     /// Its process is gone.
     Ended(Exit),
+    /// Its node is gone.
+    NodeLost,
 }
 
 impl fmt::Display for Departure {
@@ -27,6 +29,7 @@ impl fmt::Display for Departure {
             Self::Ended(Exit::Status(status)) => write!(f, "exited with status {status}"),
             Self::Ended(Exit::Signal(signal)) => write!(f, "was ended by signal {signal}"),
             Self::Ended(Exit::NotStarted) => f.write_str("could not be started"),
+            Self::NodeLost => f.write_str("was lost with its node"),
         }
     }
 }
@@ -107,7 +110,7 @@ impl Failure {
         match how {
             Departure::Ended(Exit::Status(status @ 1..)) => *status,
             Departure::Ended(Exit::Signal(signal)) => signal.saturating_add(128),
-            Departure::Ended(_) | Departure::Finalized | Departure::Closed => 1,
+            Departure::Ended(_) | Departure::Finalized | Departure::Closed | Departure::NodeLost => 1,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0      4        6     7         8           16           24    28    32  36    40     44          48    64
-//! ├magic─┼version─┼kind─┼reserved─┼─signature─┼─generation─┼step─┼from─┼to─┼part─┼parts─┼body bytes─┼─mac─┤ body …
+//! ├magic─┼version─┼kind─┼no end───┼─signature─┼─generation─┼step─┼from─┼to─┼part─┼parts─┼body bytes─┼─mac─┤ body …
 //! ```
 //!
 //! All numbers are little-endian; `from` and `to` are indices of the job's [`super::Placement`]. The MAC is the first
@@ -10,8 +10,10 @@
 //! signature comes from there, too, and tells the jobs of a node apart. There is no handshake: a job's key is its own,
 //! a frame says from whom to whom and which step of which barrier it is, and to hear it twice changes nothing. So a
 //! frame that is replayed, or sent back, or arrives on another connection than its sender meant, does no harm. A letter
-//! about a name ([`super::letter`]) has that in its body; its step is one in whose barrier its receiver is the
-//! receiver.
+//! about a name ([`super::letter`]) has that in its body; sender and receiver have a part in its step, and instead of a
+//! barrier it names the way that it goes ([`super::route`]).
+//!
+//! “No end” is 1 in a step that somebody who has a part in it waits in without a deadline, and in asking for it.
 //!
 //! One kind of frame has no MAC but zeros: a node that has not been told of a job has no key for it, and still says
 //! that it is there ([`PeerFrame::absence`]). All that follows from it is that the node is not taken for silent.
@@ -29,7 +31,7 @@ use crate::limits::{PMI_FRAME_BODY_BYTES_MAX, PMI_LETTER_BYTES_MAX};
 const MAGIC: [u8; 4] = *b"CpPm";
 
 /// Version of frames and what is in them.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Length of a frame's header, bytes.
 pub const HEADER_BYTES: usize = 64;
@@ -114,7 +116,7 @@ struct WireHeader {
     magic: [u8; 4],
     version: U16,
     kind: u8,
-    reserved: u8,
+    without_end: u8,
     signature: U64,
     generation: U64,
     step: U32,
@@ -135,7 +137,7 @@ impl WireHeader {
             magic: MAGIC,
             version: U16::new(VERSION),
             kind: header.kind.code(),
-            reserved: 0,
+            without_end: header.without_end.into(),
             signature: U64::new(signature),
             generation: U64::new(header.generation),
             step: U32::new(header.step),
@@ -162,6 +164,8 @@ pub(crate) struct Header {
     pub(crate) part: u32,
     /// … of how many, at least one.
     pub(crate) parts: u32,
+    /// Somebody waits in the barrier until it comes to its end.
+    pub(crate) without_end: bool,
 }
 
 /// A frame as it came, not authenticated.
@@ -197,7 +201,7 @@ impl PeerFrame {
     pub fn absence(&self) -> Vec<u8> {
         let Header { generation, step, from, to, .. } = self.header;
         let kind = PeerFrameKind::Absent;
-        let answer = Header { kind, generation, step, from: to, to: from, part: 0, parts: 1 };
+        let answer = Header { kind, generation, step, from: to, to: from, part: 0, parts: 1, without_end: false };
         WireHeader::new(&answer, self.signature, 0).as_bytes().to_vec()
     }
 
@@ -320,7 +324,8 @@ fn announce(encoded: [u8; HEADER_BYTES]) -> Result<PeerFrame, PeerError> {
     if body_bytes > kind.body_bytes_max() {
         return Err(PeerError::BodyTooLong(wire.body_bytes.get()));
     }
-    if wire.reserved != 0 {
+    let may_be_without_end = matches!(kind, PeerFrameKind::Step | PeerFrameKind::Ask);
+    if wire.without_end > may_be_without_end.into() {
         return Err(PeerError::Header);
     }
     let header = Header {
@@ -331,6 +336,7 @@ fn announce(encoded: [u8; HEADER_BYTES]) -> Result<PeerFrame, PeerError> {
         to: wire.to.get(),
         part: wire.part.get(),
         parts: wire.parts.get(),
+        without_end: wire.without_end == 1,
     };
     let mut body = Vec::new();
     body.try_reserve_exact(body_bytes).map_err(|_| PeerError::OutOfMemory)?;

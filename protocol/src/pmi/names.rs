@@ -4,9 +4,8 @@
 //! rank wants with it, wherever the rank is, in the order in which it hears of it.
 //!
 //! **Letters.** A node asks the keeper in a letter and is answered in another. Letters go where barriers go: a node
-//! hands one on to its successor ([`super::spread`]) that is as near to the addressee as one can be without being
-//! behind it. So it arrives after `⌈log₂ n⌉` nodes at most, and no node of a job talks to more others than it does
-//! anyhow.
+//! hands one on to its successor ([`Route`]) that is as near to the addressee as one can be without being behind it. So
+//! it arrives after `⌈log₂ n⌉` nodes at most, and no node of a job talks to more others than it does anyhow.
 //!
 //! **Loss.** What is handed on is not kept, and may be lost with a connection. Who asked asks again, until it is
 //! answered or [`PMI_SILENCE_NS`] have passed: then what is wanted of that keeper is refused. A node has one question
@@ -26,8 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::PeerError;
 use super::letter::{Answer, Letter, Refusal, Says, Wish};
+use super::route::{Hop, Route, Way};
 use super::shelf::{OVERHEAD_BYTES, Shelf, ShelfRecord};
-use super::spread::next_hop;
 use crate::ids::Rank;
 use crate::limits::{PMI_ASK_NS, PMI_ASKS_MAX, PMI_LETTERS_BYTES_MAX, PMI_SILENCE_NS};
 
@@ -43,6 +42,7 @@ fn keeper(name: &[u8], nodes: u32) -> u32 {
 pub(super) struct Names {
     me: u32,
     nodes: u32,
+    route: Route,
     /// Those that this node keeps.
     shelf: Shelf,
     /// What ranks here want, by number: at most [`PMI_ASKS_MAX`] of each.
@@ -81,9 +81,8 @@ struct UnderWay {
 /// A letter on its way.
 #[derive(Debug)]
 struct Outgoing {
-    /// Who gets it next: the receiver of this step of a barrier.
-    peer: u32,
-    step: u32,
+    /// Who gets it next.
+    hop: Hop,
     body: Vec<u8>,
 }
 
@@ -116,6 +115,7 @@ impl Names {
         Self {
             me,
             nodes,
+            route: Route::new(me, nodes),
             shelf: Shelf::default(),
             asks: BTreeMap::new(),
             number: 0,
@@ -169,7 +169,8 @@ impl Names {
     pub(super) fn memory_bytes(&self) -> usize {
         let asks = self.asks.values().map(|ask| ask.wish.bytes() + ask.answer.as_ref().map_or(0, Answer::bytes));
         let pieces = 2 * self.asks.len() + self.letters.len();
-        self.shelf.memory_bytes() + asks.sum::<usize>() + self.letters_bytes + pieces * OVERHEAD_BYTES
+        let letters = self.letters_bytes + self.route.memory_bytes();
+        self.shelf.memory_bytes() + asks.sum::<usize>() + letters + pieces * OVERHEAD_BYTES
     }
 
     /// A rank wants something. Returns the number under which the answer is to be had ([`Self::take`]), or why that is
@@ -224,6 +225,8 @@ impl Names {
                     let answer = self.shelf.obey(&wish, self.has_room);
                     self.answer(number, answer);
                 }
+            } else if self.route.is_gone(keeper) {
+                self.answer(number, Answer::No(Refusal::NoAnswer));
             } else if let Entry::Vacant(free) = self.under_way.entry(keeper) {
                 let again_ns = now_ns.saturating_add(PMI_ASK_NS);
                 free.insert(UnderWay { number, since_ns: now_ns, again_ns });
@@ -247,26 +250,26 @@ impl Names {
 
     fn post(&mut self, letter: &Letter) {
         if let Ok(body) = letter.encode() {
-            self.hand_on(letter.to, body);
+            self.hand_on(letter.to, Way::Onward, body);
         }
     }
 
-    fn hand_on(&mut self, to: u32, body: Vec<u8>) {
-        let Some((peer, step)) = next_hop(self.me, to, self.nodes) else { return };
+    fn hand_on(&mut self, to: u32, way: Way, body: Vec<u8>) {
+        let Some(hop) = self.route.next(to, way) else { return };
         if self.has_room && self.letters_bytes + body.len() <= PMI_LETTERS_BYTES_MAX {
             self.letters_bytes += body.len();
-            self.letters.push_back(Outgoing { peer, step, body });
+            self.letters.push_back(Outgoing { hop, body });
         }
     }
 
-    /// Takes a letter, for this node or for another. Then see [`Self::advance`].
+    /// Takes a letter that came this way, for this node or for another. Then see [`Self::advance`].
     ///
     /// # Errors
     /// [`PeerError`]: it makes no sense.
-    pub(super) fn handle(&mut self, body: &[u8]) -> Result<(), PeerError> {
+    pub(super) fn handle(&mut self, way: Way, body: &[u8]) -> Result<(), PeerError> {
         let letter = Letter::decode(body, self.nodes)?;
         if letter.to != self.me {
-            self.hand_on(letter.to, body.to_vec());
+            self.hand_on(letter.to, way, body.to_vec());
             return Ok(());
         }
         let Letter { from, number, says, .. } = letter;
@@ -292,15 +295,15 @@ impl Names {
 
     /// Whether there is a letter for a node.
     pub(super) fn has_output(&self, peer: u32) -> bool {
-        self.letters.iter().any(|letter| letter.peer == peer)
+        self.letters.iter().any(|letter| letter.hop.peer == peer)
     }
 
-    /// The next letter for a node: the step of barriers in which that is the receiver, and the body of the frame.
-    pub(super) fn poll_transmit(&mut self, peer: u32) -> Option<(u32, Vec<u8>)> {
-        let place = self.letters.iter().position(|letter| letter.peer == peer)?;
-        let Outgoing { step, body, .. } = self.letters.remove(place)?;
+    /// The next letter for a node: its way, and the body of the frame.
+    pub(super) fn poll_transmit(&mut self, peer: u32) -> Option<(Hop, Vec<u8>)> {
+        let place = self.letters.iter().position(|letter| letter.hop.peer == peer)?;
+        let Outgoing { hop, body } = self.letters.remove(place)?;
         self.letters_bytes -= body.len();
-        Some((step, body))
+        Some((hop, body))
     }
 
     /// When [`Self::handle_timeout`] wants to be called, ns.
@@ -321,6 +324,19 @@ impl Names {
                 self.write_to(keeper, way.number);
             }
         }
+    }
+
+    /// Whether a node is known to be gone.
+    pub(super) fn is_gone(&self, node: u32) -> bool {
+        self.route.is_gone(node)
+    }
+
+    /// A node is gone, with the names that it kept. Then see [`Self::advance`].
+    pub(super) fn node_lost(&mut self, node: u32) {
+        self.route.lose(node);
+        self.letters.retain(|letter| letter.hop.peer != node);
+        self.letters_bytes = self.letters.iter().map(|letter| letter.body.len()).sum();
+        self.give_up(node);
     }
 
     /// Nobody need wait for a node that does not answer.

@@ -367,9 +367,9 @@ impl Server {
             return Some(frame);
         }
         let letter = self.names.poll_transmit(peer).map(|it| (PeerFrameKind::Letter, it));
-        let (kind, (step, body)) =
+        let (kind, (hop, body)) =
             letter.or_else(|| self.pmix.exchange.poll_transmit(peer).map(|it| (PeerFrameKind::Parcel, it)))?;
-        Some(self.spread.seal(kind, (step, peer), &body))
+        Some(self.spread.seal(kind, hop, &body))
     }
 
     /// The connection to a node broke, and what was sent on it may be lost.

@@ -17,6 +17,11 @@
 //! told of the job ([`PeerFrameKind::Absent`]), as launches may come late by as much as a disk takes that does not
 //! answer. So a node that does not answer is told from one whose ranks take their time, by the one node that needs to
 //! know. How long launches may take is for those to say who have the nodes launch.
+//!
+//! **Who waits until the end.** A rank that cannot come ends the job of those who wait for it, but not of those who
+//! have given up in time, or will. So a step says whether anybody who has a part in it waits without a deadline. If
+//! somebody does only later, its node asks the one that it waits for, saying so, and that one asks on, back to whoever
+//! is missing.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -24,6 +29,7 @@ use alloc::vec::Vec;
 
 use super::frame::{Header, Keys, PeerError, PeerFrame, PeerFrameKind};
 use super::gather::{self, Gathered, Incoming};
+use super::route::{Hop, Way};
 use super::space::Put;
 use crate::limits::{PMI_ASK_NS, PMI_SHORT_FRAMES_MAX, PMI_SILENCE_NS};
 
@@ -44,8 +50,8 @@ pub(crate) struct Spread {
     outgoing: Vec<Outgoing>,
     /// Frames without a body that are to be sent: to whom, and what.
     short: BTreeSet<(u32, PeerFrameKind, u64, u32)>,
-    /// Barriers that others are known to have entered.
-    entered_by_others: u64,
+    /// Barriers that others are known to wait in until they come to their end.
+    awaited_by_others: u64,
 }
 
 /// Where a node is in a barrier.
@@ -54,6 +60,8 @@ struct Walk {
     /// The step that it waits for.
     step: u32,
     gathered: Gathered,
+    /// Somebody waits in it until it comes to its end, here or in what has come.
+    is_without_end: bool,
     /// When the node that it waits for was last heard, or first waited for, ns.
     heard_ns: u64,
     /// When to ask that node, ns.
@@ -70,14 +78,6 @@ struct Outgoing {
     frames: Vec<Vec<u8>>,
     /// How many of them went out on the present connection.
     sent: usize,
-}
-
-/// Who is the next on the way from `me` to node `to` of `nodes`, and in which step of a barrier that is the receiver:
-/// as near to it as a receiver can be without being behind it. Nobody, if that is this node.
-pub(crate) fn next_hop(me: u32, to: u32, nodes: u32) -> Option<(u32, u32)> {
-    let (me, to, nodes) = (u64::from(me), u64::from(to), u64::from(nodes));
-    let step = ((to + nodes - me) % nodes).checked_ilog2()?;
-    Some((((me + (1 << step)) % nodes) as u32, step))
 }
 
 /// A barrier that all nodes have entered, with all that was put before it.
@@ -100,7 +100,7 @@ impl Spread {
             inbox: BTreeMap::new(),
             outgoing: Vec::new(),
             short: BTreeSet::new(),
-            entered_by_others: 0,
+            awaited_by_others: 0,
         }
     }
 
@@ -134,9 +134,9 @@ impl Spread {
         self.walk.is_some()
     }
 
-    /// Another node is known to wait in a barrier that this one has not entered.
+    /// Another node is known to wait in a barrier that this one has not entered, and not to give up by itself.
     pub(crate) fn others_wait(&self) -> bool {
-        self.walk.is_none() && self.entered_by_others > self.completed
+        self.walk.is_none() && self.awaited_by_others > self.completed
     }
 
     /// All that this node has said was heard.
@@ -179,15 +179,30 @@ impl Spread {
         gathered.min(u64::from(self.nodes).saturating_sub(gathered)) as u32
     }
 
-    /// All ranks of this node have entered the next barrier; this is what they have put. Then see [`Self::advance`].
+    /// All ranks of this node have entered the next barrier; this is what they have put, and whether one of them waits
+    /// until it comes to its end. Then see [`Self::advance`].
     ///
     /// # Errors
     /// [`PeerError::OutOfMemory`].
-    pub(crate) fn enter(&mut self, puts: Vec<Put>, now_ns: u64) -> Result<(), PeerError> {
+    pub(crate) fn enter(&mut self, puts: Vec<Put>, is_without_end: bool, now_ns: u64) -> Result<(), PeerError> {
         debug_assert!(self.walk.is_none(), "a node enters a barrier once");
         let gathered = Gathered::from([(self.me, puts)]);
-        self.walk = Some(Walk { step: 0, gathered, heard_ns: now_ns, ask_ns: now_ns.saturating_add(PMI_ASK_NS) });
+        let ask_ns = now_ns.saturating_add(PMI_ASK_NS);
+        let is_without_end = is_without_end || self.awaited_by_others > self.completed;
+        self.walk = Some(Walk { step: 0, gathered, is_without_end, heard_ns: now_ns, ask_ns });
         self.send_step()
+    }
+
+    /// Somebody waits in the barrier that this node has entered until it comes to its end, which was not so before. Who
+    /// is waited for hears of it at once, as others ask on.
+    pub(crate) fn wait_without_end(&mut self) {
+        if let Some(walk) = &mut self.walk
+            && !walk.is_without_end
+        {
+            walk.is_without_end = true;
+            let (step, generation) = (walk.step, self.completed);
+            self.say(self.predecessor(step), PeerFrameKind::Ask, generation, step);
+        }
     }
 
     /// Goes on as far as what has come allows, maybe out of the barrier.
@@ -226,14 +241,15 @@ impl Spread {
     /// Queues the step that the node has come to, if that is one.
     fn send_step(&mut self) -> Result<(), PeerError> {
         let Some(walk) = self.walk.as_ref().filter(|walk| walk.step < self.steps) else { return Ok(()) };
-        let (step, generation, nodes) = (walk.step, self.completed, self.nodes);
+        let (step, without_end, generation, nodes) = (walk.step, walk.is_without_end, self.completed, self.nodes);
         let to = self.successor(step);
         // In 64 bits: no sum of two indices is too large.
         let origins = (0..self.carried(step))
             .map(|distance| ((u64::from(self.me) + u64::from(nodes - distance)) % u64::from(nodes)) as u32);
         let bodies = gather::bodies(&walk.gathered, origins)?;
         let parts = bodies.len() as u32;
-        let header = |part| Header { kind: PeerFrameKind::Step, generation, step, from: self.me, to, part, parts };
+        let (kind, from) = (PeerFrameKind::Step, self.me);
+        let header = |part| Header { kind, generation, step, from, to, part, parts, without_end };
         let frames = (0..).zip(&bodies).map(|(part, body)| self.keys.seal(&header(part), body)).collect();
         self.outgoing.push(Outgoing { to, generation, step, frames, sent: 0 });
         Ok(())
@@ -245,14 +261,17 @@ impl Spread {
     /// [`PeerError`].
     pub(crate) fn verify(&self, frame: &PeerFrame) -> Result<Header, PeerError> {
         self.keys.verify(frame)?;
-        let header @ Header { kind, step, from, to, .. } = frame.header();
+        let header @ Header { kind, generation, step, from, to, .. } = frame.header();
         if to != self.me || step >= self.steps {
             return Err(PeerError::Nonsense("not for this node"));
         }
         let expected = match kind {
-            PeerFrameKind::Step | PeerFrameKind::NotYet | PeerFrameKind::Letter | PeerFrameKind::Parcel => {
-                self.predecessor(step)
-            }
+            PeerFrameKind::Step | PeerFrameKind::NotYet => self.predecessor(step),
+            PeerFrameKind::Letter | PeerFrameKind::Parcel => match Way::of_code(generation) {
+                Some(Way::Onward) => self.predecessor(step),
+                Some(Way::Back) => self.successor(step),
+                None => return Err(PeerError::Nonsense("goes no way that there is")),
+            },
             PeerFrameKind::Have | PeerFrameKind::Ask => self.successor(step),
             // Who is asked about a step is its sender, who is told one its receiver: both may be unknown with the job.
             PeerFrameKind::Absent if from == self.successor(step) => from,
@@ -264,9 +283,20 @@ impl Spread {
         Ok(header)
     }
 
-    /// The frame that carries a letter or a parcel to the receiver of a step.
-    pub(crate) fn seal(&self, kind: PeerFrameKind, (step, to): (u32, u32), body: &[u8]) -> Vec<u8> {
-        self.keys.seal(&Header { kind, generation: 0, step, from: self.me, to, part: 0, parts: 1 }, body)
+    /// The same of a letter or a parcel: which way it goes.
+    ///
+    /// # Errors
+    /// [`PeerError`].
+    pub(crate) fn verify_hop(&self, frame: &PeerFrame) -> Result<Way, PeerError> {
+        let Header { generation, .. } = self.verify(frame)?;
+        Way::of_code(generation).ok_or(PeerError::Nonsense("goes no way that there is"))
+    }
+
+    /// The frame that carries a letter or a parcel on.
+    pub(crate) fn seal(&self, kind: PeerFrameKind, hop: Hop, body: &[u8]) -> Vec<u8> {
+        let Hop { peer: to, step, way } = hop;
+        let (generation, from) = (way.code(), self.me);
+        self.keys.seal(&Header { kind, generation, step, from, to, part: 0, parts: 1, without_end: false }, body)
     }
 
     /// Takes a frame of another node about a barrier. Then see [`Self::advance`].
@@ -274,7 +304,7 @@ impl Spread {
     /// # Errors
     /// [`PeerError`]: nothing of it was taken, and the connection it came on is of no more use.
     pub(crate) fn handle_frame(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
-        let header @ Header { kind, generation, step, from, .. } = self.verify(frame)?;
+        let header @ Header { kind, generation, step, from, without_end, .. } = self.verify(frame)?;
         // Others come to the barrier after this node's next one only when this node has entered the next one.
         if generation > self.completed + u64::from(self.walk.is_some()) {
             return Err(PeerError::Nonsense("from a barrier that nobody can be in"));
@@ -284,18 +314,18 @@ impl Spread {
         {
             walk.heard_ns = now_ns;
         }
-        match kind {
-            PeerFrameKind::Step => {
-                self.entered_by_others = self.entered_by_others.max(generation + 1);
-                self.take_step(header, frame.body())?;
+        if without_end {
+            self.awaited_by_others = self.awaited_by_others.max(generation + 1);
+            if generation == self.completed {
+                self.wait_without_end();
             }
+        }
+        match kind {
+            PeerFrameKind::Step => self.take_step(header, frame.body())?,
             PeerFrameKind::Have => {
                 self.outgoing.retain(|it| (it.to, it.generation, it.step) != (from, generation, step))
             }
-            PeerFrameKind::Ask => {
-                self.entered_by_others = self.entered_by_others.max(generation + 1);
-                self.answer(from, generation, step);
-            }
+            PeerFrameKind::Ask => self.answer(from, generation, step),
             PeerFrameKind::NotYet | PeerFrameKind::Absent | PeerFrameKind::Letter | PeerFrameKind::Parcel => {}
         }
         Ok(())
@@ -371,7 +401,9 @@ impl Spread {
     pub(crate) fn poll_transmit(&mut self, peer: u32) -> Option<Vec<u8>> {
         if let Some(short @ (to, kind, generation, step)) = self.first_short(peer) {
             self.short.remove(&short);
-            let header = Header { kind, generation, step, from: self.me, to, part: 0, parts: 1 };
+            let is_without_end = self.walk.as_ref().is_some_and(|walk| walk.is_without_end);
+            let without_end = kind == PeerFrameKind::Ask && generation == self.completed && is_without_end;
+            let header = Header { kind, generation, step, from: self.me, to, part: 0, parts: 1, without_end };
             return Some(self.keys.seal(&header, &[]));
         }
         let mut waiting = self.outgoing.iter_mut().filter(|outgoing| outgoing.to == peer);
@@ -386,6 +418,12 @@ impl Spread {
         for outgoing in self.outgoing.iter_mut().filter(|outgoing| outgoing.to == peer) {
             outgoing.sent = 0;
         }
+    }
+
+    /// A node is gone: it has to be told nothing, and no barrier comes to its end.
+    pub(crate) fn node_lost(&mut self, node: u32) {
+        self.outgoing.retain(|outgoing| outgoing.to != node);
+        self.short.retain(|(to, ..)| *to != node);
     }
 
     /// When [`Self::handle_timeout`] wants to be called, ns.

@@ -16,6 +16,7 @@
 //! what came of those or wait as before.
 
 mod failures;
+mod losses;
 mod record;
 
 use alloc::boxed::Box;
@@ -68,6 +69,8 @@ pub(crate) struct Collectives {
     last_number: u64,
     /// Calls that were over here.
     last_serial: u64,
+    /// Nodes whose members cannot come any more.
+    gone: BTreeSet<u32>,
     words: Vec<(u32, CallId, Word)>,
     /// Ranks here that may find an outcome.
     released: Vec<Rank>,
@@ -106,6 +109,7 @@ impl Collectives {
             numbers: BTreeMap::new(),
             last_number: 0,
             last_serial: 0,
+            gone: BTreeSet::new(),
             words: Vec::new(),
             released: Vec::new(),
             is_held: false,
@@ -175,6 +179,7 @@ impl Collectives {
             return Err(Status::BAD_PARAM);
         }
         call.part.extend_from_slice(part);
+        self.give_up_lost();
         self.advance(places, now_ns);
         Ok(())
     }
@@ -311,7 +316,8 @@ impl Collectives {
 
     /// Takes what another node says.
     pub(super) fn handle(&mut self, from: u32, id: CallId, word: Word, places: &dyn Places, now_ns: u64) {
-        if self.is_held {
+        // What was on its way when its node was lost is too late.
+        if self.is_held || self.gone.contains(&from) {
             return;
         }
         match word {

@@ -18,7 +18,7 @@ use super::relay::{Relay, RelayRecord};
 use super::status::Status;
 use crate::ids::Rank;
 use crate::limits::{PMIX_GROUPS_MAX, PMIX_KEY_BYTES_MAX};
-use crate::pmi::{NodeRanks, PeerError};
+use crate::pmi::{NodeRanks, PeerError, Way};
 
 /// What a piece of memory takes beyond its bytes, about.
 const OVERHEAD_BYTES: usize = 128;
@@ -208,18 +208,18 @@ impl Desk {
         Some((status, serial))
     }
 
-    /// Takes a parcel of another node.
+    /// Takes a parcel of another node that came this way.
     ///
     /// # Errors
     /// [`PeerError`]: it makes no sense.
     pub(crate) fn handle_parcel(
         &mut self,
-        body: &[u8],
+        parcel: (Way, &[u8]),
         (here, places): (NodeRanks, &dyn Places),
         now_ns: u64,
     ) -> Result<Brought, PeerError> {
         let own = OwnCards { cards: &self.cards, places };
-        match self.exchange.handle(body, &own, now_ns)? {
+        match self.exchange.handle(parcel, &own, now_ns)? {
             Heard::Nothing => Ok(Brought::default()),
             Heard::Card => Ok(Brought { for_ranks: self.alarms.keys().copied().collect(), ended: None }),
             Heard::Call(from, call, word) => {
@@ -235,6 +235,18 @@ impl Desk {
                 Ok(Brought { for_ranks, ended })
             }
         }
+    }
+
+    /// A node is gone. For these ranks here something has come.
+    pub(crate) fn node_lost(&mut self, node: u32, places: &dyn Places, now_ns: u64) -> Vec<Rank> {
+        self.exchange.node_lost(node);
+        self.relay.node_lost(node, now_ns);
+        self.collectives.node_lost(node, places, now_ns);
+        self.pass_words();
+        // Who waits for a card wants to be woken in time, and finds out now.
+        let mut ranks: Vec<Rank> = self.alarms.keys().copied().collect();
+        ranks.extend(self.collectives.take_released());
+        ranks
     }
 
     /// Ranks for which something has come.

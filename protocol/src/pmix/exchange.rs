@@ -21,7 +21,7 @@ use super::status::Status;
 use super::word::Word;
 use crate::ids::Rank;
 use crate::limits::{PMI_ASK_NS, PMI_SILENCE_NS, PMIX_KNOWN_BYTES_MAX, PMIX_PARCELS_BYTES_MAX, PMIX_PIECE_BYTES_MAX};
-use crate::pmi::{PeerError, next_hop};
+use crate::pmi::{Hop, PeerError, Route, Way};
 
 /// What a piece of memory takes beyond its bytes, about.
 const OVERHEAD_BYTES: usize = 96;
@@ -41,6 +41,7 @@ pub(crate) trait Own {
 pub(crate) struct Exchange {
     me: u32,
     nodes: u32,
+    route: Route,
     /// What ranks here wait for.
     fetches: BTreeMap<Rank, Fetch>,
     /// What is known of ranks of other nodes, and which version of it that is.
@@ -83,22 +84,11 @@ struct Fetch {
     pieces: BTreeMap<u32, Box<[u8]>>,
 }
 
-/// The next node on a way to another one, and the step in which it is the receiver: the usual one first, then others.
-/// Nodes behind it go the usual way, on which each brings a parcel nearer.
-fn hop(me: u32, to: u32, nodes: u32, tries: u32) -> Option<(u32, u32)> {
-    let (_, usual) = next_hop(me, to, nodes)?;
-    let steps = nodes.next_power_of_two().trailing_zeros();
-    let step = (usual + steps - tries % steps) % steps;
-    let peer = (u64::from(me) + (1 << step)) % u64::from(nodes);
-    Some((peer as u32, step))
-}
-
 /// A parcel on its way.
 #[derive(Debug)]
 struct Outgoing {
-    /// Who gets it next: the receiver of this step of a barrier.
-    peer: u32,
-    step: u32,
+    /// Who gets it next.
+    hop: Hop,
     body: Vec<u8>,
 }
 
@@ -108,6 +98,7 @@ impl Exchange {
         Self {
             me,
             nodes,
+            route: Route::new(me, nodes),
             fetches: BTreeMap::new(),
             known: BTreeMap::new(),
             known_bytes: 0,
@@ -123,7 +114,8 @@ impl Exchange {
         let coming = self.fetches.values().flat_map(|fetch| fetch.pieces.values()).map(|piece| piece.len());
         let askers = self.askers.values().map(BTreeMap::len).sum::<usize>();
         let things = self.fetches.len() + self.known.len() + self.gone.len() + askers + self.parcels.len();
-        coming.sum::<usize>() + self.known_bytes + self.parcels_bytes + things * OVERHEAD_BYTES
+        let bytes = self.known_bytes + self.parcels_bytes + self.route.memory_bytes();
+        coming.sum::<usize>() + bytes + things * OVERHEAD_BYTES
     }
 
     /// What a rank of another node has put, as far as that is known, and which version of it that is.
@@ -145,6 +137,10 @@ impl Exchange {
 
     /// A rank here waits for what a rank of node `owner` puts.
     pub(crate) fn want(&mut self, rank: Rank, owner: u32, dialect: Dialect, now_ns: u64) {
+        if self.route.is_gone(owner) {
+            self.gone.insert(rank, Status::UNREACHABLE);
+            return;
+        }
         if let Some(fetch) = self.fetches.get_mut(&rank) {
             fetch.is_wanted = true;
             return;
@@ -155,6 +151,20 @@ impl Exchange {
         self.gone.remove(&rank);
         self.fetches.insert(rank, fetch);
         self.post(owner, rank, Says::Wants(dialect));
+    }
+
+    /// A node is gone: of its ranks there is what is known of them, and nothing more.
+    pub(crate) fn node_lost(&mut self, node: u32) {
+        self.route.lose(node);
+        self.parcels.retain(|parcel| parcel.hop.peer != node);
+        self.parcels_bytes = self.parcels.iter().map(|parcel| parcel.body.len()).sum();
+        let of_node = |fetch: &Fetch| fetch.owner == node;
+        self.gone
+            .extend(self.fetches.iter().filter(|(_, it)| of_node(it)).map(|(rank, _)| (*rank, Status::UNREACHABLE)));
+        self.fetches.retain(|_, fetch| !of_node(fetch));
+        for askers in self.askers.values_mut() {
+            askers.remove(&node);
+        }
     }
 
     /// A rank of this node has put more.
@@ -185,36 +195,32 @@ impl Exchange {
     /// Says something to another node about what ranks are to be told; on another way each time it is tried.
     pub(super) fn tell(&mut self, to: u32, tries: u32, telling: Telling) {
         if let Ok(body) = (Parcel { from: self.me, to, about: About::Event(telling) }).encode() {
-            self.put(hop(self.me, to, self.nodes, tries), body);
+            self.put(self.route.detour(to, tries), body);
         }
     }
 
     fn send(&mut self, to: u32, about: About) {
         if let Ok(body) = (Parcel { from: self.me, to, about }).encode() {
-            self.hand_on(to, body);
+            self.put(self.route.next(to, Way::Onward), body);
         }
     }
 
-    fn hand_on(&mut self, to: u32, body: Vec<u8>) {
-        self.put(next_hop(self.me, to, self.nodes), body);
-    }
-
-    fn put(&mut self, hop: Option<(u32, u32)>, body: Vec<u8>) {
-        let Some((peer, step)) = hop else { return };
+    fn put(&mut self, hop: Option<Hop>, body: Vec<u8>) {
+        let Some(hop) = hop else { return };
         if self.parcels_bytes + body.len() <= PMIX_PARCELS_BYTES_MAX {
             self.parcels_bytes += body.len();
-            self.parcels.push_back(Outgoing { peer, step, body });
+            self.parcels.push_back(Outgoing { hop, body });
         }
     }
 
-    /// Takes a parcel, for this node or for another.
+    /// Takes a parcel that came this way, for this node or for another.
     ///
     /// # Errors
     /// [`PeerError`]: it makes no sense.
-    pub(super) fn handle(&mut self, body: &[u8], own: &dyn Own, now_ns: u64) -> Result<Heard, PeerError> {
+    pub(super) fn handle(&mut self, (way, body): (Way, &[u8]), own: &dyn Own, now_ns: u64) -> Result<Heard, PeerError> {
         let Parcel { from, to, about } = Parcel::decode(body, self.nodes)?;
         if to != self.me {
-            self.hand_on(to, body.to_vec());
+            self.put(self.route.next(to, way), body.to_vec());
             return Ok(Heard::Nothing);
         }
         Ok(match about {
@@ -310,15 +316,15 @@ impl Exchange {
 
     /// Whether there is a parcel for a node.
     pub(crate) fn has_output(&self, peer: u32) -> bool {
-        self.parcels.iter().any(|parcel| parcel.peer == peer)
+        self.parcels.iter().any(|parcel| parcel.hop.peer == peer)
     }
 
-    /// The next parcel for a node: the step of barriers in which that is the receiver, and the body of the frame.
-    pub(crate) fn poll_transmit(&mut self, peer: u32) -> Option<(u32, Vec<u8>)> {
-        let place = self.parcels.iter().position(|parcel| parcel.peer == peer)?;
-        let Outgoing { step, body, .. } = self.parcels.remove(place)?;
+    /// The next parcel for a node: its way, and the body of the frame.
+    pub(crate) fn poll_transmit(&mut self, peer: u32) -> Option<(Hop, Vec<u8>)> {
+        let place = self.parcels.iter().position(|parcel| parcel.hop.peer == peer)?;
+        let Outgoing { hop, body } = self.parcels.remove(place)?;
         self.parcels_bytes -= body.len();
-        Some((step, body))
+        Some((hop, body))
     }
 
     /// When [`Self::handle_timeout`] wants to be called, ns.

@@ -71,6 +71,8 @@ pub(crate) enum Ending {
     NotStarted,
     /// It has the job ended, with this code.
     Abort(i32),
+    /// Its node is gone.
+    NodeLost,
 }
 
 impl Ending {
@@ -81,6 +83,7 @@ impl Ending {
             Self::Signal(_) => Status::PROC_ABORTED_BY_SIG,
             Self::NotStarted => Status::PROC_FAILED_TO_START,
             Self::Abort(_) => Status::REQUESTED_ABORT,
+            Self::NodeLost => Status::NODE_DOWN,
         };
         [narrow.0, Status::PROC_ABORTED.0, Status::PROC_TERMINATED.0]
     }
@@ -90,7 +93,7 @@ impl Ending {
         match self {
             Self::Status(status) => status.into(),
             Self::Signal(signal) => SIGNAL_BASE + i32::from(signal),
-            Self::NotStarted => SIGNAL_BASE - 1,
+            Self::NotStarted | Self::NodeLost => SIGNAL_BASE - 1,
             Self::Abort(code) => code,
         }
     }

@@ -211,6 +211,12 @@ impl Relay {
         }
     }
 
+    /// A node is gone, and is told nothing more.
+    pub(crate) fn node_lost(&mut self, node: u32, now_ns: u64) {
+        self.record.gone.insert(node);
+        self.has(node, u64::MAX, now_ns);
+    }
+
     /// When [`Self::handle_timeout`] wants to be called, ns.
     pub(crate) fn poll_timeout(&self) -> Option<u64> {
         let first = self.clocks.values().map(|clock| clock.again_ns).min();
@@ -226,8 +232,7 @@ impl Relay {
         for node in late.collect::<Vec<_>>() {
             let tries = self.clocks.get(&node).map_or(0, |clock| clock.tries) + 1;
             if tries >= TRIES_MAX {
-                self.record.gone.insert(node);
-                self.has(node, u64::MAX, now_ns);
+                self.node_lost(node, now_ns);
             } else {
                 self.clocks.insert(node, Clock { again_ns: now_ns.saturating_add(PMI_ASK_NS), tries });
                 self.say_again(node, tries, places);

@@ -45,6 +45,8 @@ impl Status {
     pub const PROC_TERM_WO_SYNC: Self = Self(-200);
     /// A rank has ended.
     pub const PROC_TERMINATED: Self = Self(-201);
+    /// A node is gone, and the rank with it.
+    pub const NODE_DOWN: Self = Self(-231);
     /// A rank could not be started.
     pub const PROC_FAILED_TO_START: Self = Self(-401);
     /// A signal has ended a rank.

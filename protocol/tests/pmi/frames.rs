@@ -2,7 +2,7 @@
 
 use coppice_protocol::ids::JobId;
 use coppice_protocol::limits::{PMI_ASK_NS, PMI_FRAME_BODY_BYTES_MAX, PMI_LETTER_BYTES_MAX, PMI_SILENCE_NS};
-use coppice_protocol::pmi::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, Server};
+use coppice_protocol::pmi::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, Server, VERSION};
 use proptest::collection::vec;
 use proptest::prelude::any;
 use proptest::sample::Index;
@@ -33,7 +33,7 @@ fn handle(server: &mut Server, bytes: &[u8]) -> Result<(), PeerError> {
 #[test]
 fn a_frame_has_the_announced_layout() {
     let (cluster, frame) = waiting();
-    assert_eq!(&frame[..8], b"CpPm\x03\0\x01\0");
+    assert_eq!(&frame[..8], b"CpPm\x04\0\x01\x01");
     assert_eq!(frame[8..16], cluster.servers[0].signature().to_le_bytes());
     // Generation, step, from, to, part, parts, body.
     assert_eq!(frame[16..44], [&[0; 16][..], &[1, 0, 0, 0], &[0; 4], &[1, 0, 0, 0]].concat());
@@ -129,7 +129,10 @@ fn foreign_bytes_are_refused_early() {
     };
     assert_eq!(changed(4, 9), PeerError::Version(9));
     assert_eq!(changed(6, 9), PeerError::Header);
-    assert_eq!(changed(7, 1), PeerError::Header);
+    assert_eq!(changed(7, 2), PeerError::Header);
+    let mut letter = frame.clone();
+    (letter[6], letter[7]) = (6, 1);
+    assert_eq!(refused(&letter), PeerError::Header, "nobody waits in a letter");
     assert_eq!(changed(6, 2), PeerError::BodyTooLong(7), "only steps and letters have a body");
     for (kind, bytes_max) in [(1, PMI_FRAME_BODY_BYTES_MAX), (6, PMI_LETTER_BYTES_MAX)] {
         let too_long = bytes_max as u32 + 1;
@@ -173,7 +176,7 @@ proptest! {
     #[test]
     fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..400), prefix in any::<bool>()) {
         let (cluster, _) = waiting();
-        let mut stream = if prefix { b"CpPm\x01\0\x01\0".to_vec() } else { Vec::new() };
+        let mut stream = if prefix { [&b"CpPm"[..], &VERSION.to_le_bytes(), &[1, 0]].concat() } else { Vec::new() };
         if prefix {
             stream.extend(cluster.servers[0].signature().to_le_bytes());
         }

@@ -1,11 +1,19 @@
 //! Fences of a whole job.
 
+use coppice_protocol::control::Exit;
+use coppice_protocol::ids::Rank;
 use coppice_protocol::limits::PMIX_WAITS_MAX;
+use coppice_protocol::pmi::{Event, Failure};
 use coppice_protocol::pmix::{Dialect, Status, Value};
 
 use crate::nodes::{Nodes, SECOND_NS};
 
 const COLLECT: &[(&str, Value<'_>)] = &[("pmix.collect", Value::Truth(true))];
+
+/// The statuses that a rank hears, in order.
+fn statuses(nodes: &mut Nodes, rank: u32) -> Vec<Status> {
+    nodes.hear(rank).into_iter().map(|(_, answer)| nodes.status(&answer)).collect()
+}
 
 #[test]
 fn nobody_leaves_before_all_have_come() {
@@ -163,4 +171,43 @@ fn a_fence_goes_on_from_what_was_written_down() {
     }
     again.call(1, &fence);
     assert_eq!(again.hear(0).first().map(|(tag, _)| *tag), Some(tag));
+}
+
+/// Whoever else has given it up, wherever they are: a fence that nobody waits in any more is no reason to end a job.
+#[test]
+fn nobody_is_missing_in_a_fence_that_was_given_up() {
+    for counts in [&[2][..], &[1, 1], &[2, 2], &[1; 5], &[3, 1]] {
+        let size = counts.iter().sum();
+        for missing in 0..size {
+            let mut nodes = Nodes::new(counts, Dialect::Short);
+            let others: Vec<u32> = (0..size).filter(|rank| *rank != missing).collect();
+            let timed = nodes.fence(&[("pmix.timeout", Value::Int(1))]);
+            for rank in &others {
+                nodes.call(*rank, &timed);
+                nodes.settle();
+            }
+            nodes.pass(SECOND_NS);
+            for rank in &others {
+                assert_eq!(statuses(&mut nodes, *rank), [Status::TIMEOUT], "{counts:?}");
+            }
+            let finalize = nodes.command(5);
+            assert_eq!(nodes.ask_status(missing, &finalize), Status::SUCCESS);
+            let node = nodes.clients[&missing].0;
+            let now_ns = nodes.now_ns;
+            nodes.servers[node].rank_ended(Rank(missing), Exit::Status(0), now_ns);
+            for _ in 0..20 {
+                nodes.settle();
+                nodes.pass(2 * SECOND_NS);
+            }
+            assert_eq!((&nodes.events[..], &nodes.waits[..]), (&[][..], &[][..]), "{counts:?} {missing}");
+            // One who waits until the end is told at once that there is none, however far from there.
+            let (stuck, endless) = (others[missing as usize % others.len()], nodes.fence(&[]));
+            nodes.call(stuck, &endless);
+            nodes.settle();
+            let [Event::Failed(Failure::Missing { rank, .. })] = &nodes.events[..] else {
+                panic!("{counts:?}: {stuck} waits for {missing}: {:?}", nodes.events)
+            };
+            assert_eq!(rank.0, missing);
+        }
+    }
 }

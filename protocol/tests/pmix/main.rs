@@ -9,6 +9,7 @@ mod greetings;
 mod groups;
 mod hostile;
 mod losses;
+mod lost_nodes;
 mod names;
 mod nodes;
 mod parts;

@@ -7,13 +7,18 @@
  *   meets events ROUNDS     what a rank says all others hear, once and in order; those of its node; those that ask later
  *   meets abort             rank 1 ends the job
  *   meets survives          rank 1 crashes, and the others hear of it and go on without it
+ *   meets bereft FIRST COUNT  so many ranks from this one on are lost with their node; the others go on without them
  *   meets stay SECONDS      the same as exchange, again and again for so long
  */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
 #include <pmix.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -260,6 +265,69 @@ static void survives(void) {
     OK(PMIx_Fence(others, count, NULL, 0));
 }
 
+static uint32_t first_lost, ranks_lost;
+static int is_lost(uint32_t rank) { return rank >= first_lost && rank < first_lost + ranks_lost; }
+
+static void loses(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                  pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data) {
+    CHECK(status == PMIX_EVENT_NODE_DOWN);
+    for (size_t n = 0; n < ninfo; n++)
+        if (PMIX_CHECK_KEY(&info[n], PMIX_EVENT_AFFECTED_PROC)) CHECK(is_lost(info[n].value.data.proc->rank));
+    atomic_fetch_add(&told[0], 1);
+    if (done) done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+/* A connection of each rank with the first lost one, on this node of the job, which says a word and then nothing. */
+static int talk(uint32_t node) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(4000)};
+    address.sin_addr.s_addr = htonl(0x0a800001 + node);
+    int end = socket(AF_INET, SOCK_STREAM, 0);
+    char word;
+    if (me.rank == first_lost) {
+        CHECK(!bind(end, (struct sockaddr *)&address, sizeof address) && !listen(end, 64));
+        fence(NULL, 0, false);
+        for (uint32_t others = 1; others < size; others++) CHECK(write(accept(end, NULL, NULL), "!", 1) == 1);
+        return end;
+    }
+    fence(NULL, 0, false);
+    CHECK(!connect(end, (struct sockaddr *)&address, sizeof address));
+    CHECK(read(end, &word, 1) == 1 && word == '!');
+    return end;
+}
+
+static void bereft(void) {
+    pmix_status_t code = PMIX_EVENT_NODE_DOWN;
+    PMIx_Register_event_handler(&code, 1, NULL, 0, loses, is_registered, NULL);
+    until(&registered, 1);
+    int end = talk(first_lost / ranks_lost);
+    put(PMIX_GLOBAL, "before it", 50 + me.rank);
+    OK(PMIx_Commit());
+    fence(NULL, 0, true);
+    if (me.rank == (first_lost == 0 ? ranks_lost : 0)) puts("now");
+    if (is_lost(me.rank)) sleep(1000);
+    char word;
+    pmix_value_t *value;
+    pmix_proc_t gone = of(first_lost);
+    if (me.rank % 3 == 0) IS(PMIx_Fence(NULL, 0, NULL, 0), PMIX_ERR_UNREACH);
+    if (me.rank % 3 == 1) IS(PMIx_Get(&gone, "after it", NULL, 0, &value), PMIX_ERR_UNREACH);
+    if (me.rank % 3 == 2) CHECK(read(end, &word, 1) == -1 && errno == ETIMEDOUT);
+    until(&told[0], (int)ranks_lost);
+    IS(PMIx_Fence(NULL, 0, NULL, 0), PMIX_ERR_UNREACH);
+    IS(PMIx_Get(&gone, "after it", NULL, 0, &value), PMIX_ERR_UNREACH);
+    pmix_proc_t others[64];
+    size_t count = 0;
+    for (uint32_t rank = 0; rank < size && count < 64; rank++)
+        if (!is_lost(rank)) others[count++] = of(rank);
+    put(PMIX_GLOBAL, "after it", 100 + me.rank);
+    OK(PMIx_Commit());
+    OK(PMIx_Fence(others, count, NULL, 0));
+    for (uint32_t rank = 0; rank < size; rank++) {
+        CHECK(get(rank, "before it") == 50 + rank);
+        if (!is_lost(rank)) CHECK(get(rank, "after it") == 100 + rank);
+    }
+    OK(PMIx_Fence(others, count, NULL, 0));
+}
+
 int main(int count, char **words) {
     const char *what = count > 1 ? words[1] : "exchange";
     int number = count > 2 ? atoi(words[2]) : 3;
@@ -301,6 +369,10 @@ int main(int count, char **words) {
         fence(NULL, 0, false);
     } else if (!strcmp(what, "survives")) {
         survives();
+    } else if (!strcmp(what, "bereft")) {
+        first_lost = (uint32_t)number;
+        ranks_lost = count > 3 ? (uint32_t)atoi(words[3]) : 1;
+        bereft();
     } else if (!strcmp(what, "stay")) {
         /* As the first rank's clock says, which tells the others whether there is another round. */
         time_t end = time(NULL) + number;

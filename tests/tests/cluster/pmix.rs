@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use coppice_tests::Cluster;
 use coppice_tests::guests::{Toolchain, program};
+use coppice_tests::{Cluster, Waiting};
+use rustix::process::{Signal, kill_process};
 
 use crate::checkpoint::{checkpoint, restart, start};
+use crate::regions::machine;
 
 fn guest() -> String {
     program("meets", Toolchain::Pmix).to_string_lossy().into_owned()
@@ -121,6 +123,26 @@ fn a_job_goes_on_without_a_rank_if_it_is_to() {
     let ran = cluster.run(&[&["-n", "3", "--on-rank-failure", "continue"], &leaves[..]].concat());
     let reason = "rank 1 on node 1 was ended by signal 11, and other ranks wait for it in a PMI barrier";
     assert_eq!((ran.status, ran.stderr.contains(reason)), (139, true), "{}", ran.stderr);
+}
+
+/// It also does without a node, with all that ran there, however its ranks wait for those.
+#[test]
+fn a_job_goes_on_without_a_node_if_it_is_to() {
+    let cluster = cluster(4);
+    for (ranks, per_node, lost) in [(4, 1, 1), (8, 2, 2), (8, 2, 3), (3, 1, 0)] {
+        let (n, each, first) = (ranks.to_string(), per_node.to_string(), (lost * per_node).to_string());
+        let nodes = ["0", "1", "2", "3"][..ranks as usize / per_node as usize].join(",");
+        let placed = ["-n", &n, "--ranks-per-node", &each, "--nodes-list", &nodes, "--on-rank-failure", "continue"];
+        let guest = guest();
+        let running = Waiting::start(&cluster, &[&placed, &[&guest, "bereft", &first, &each][..]].concat(), "now");
+        kill_process(machine(&cluster, lost as usize), Signal::KILL).expect("sent");
+        let ran = running.end();
+        let wanted: Vec<String> =
+            (0..ranks).filter(|rank| rank / per_node != lost).map(|rank| format!("rank {rank}: done")).collect();
+        assert_eq!((sorted(&ran.text()), ran.status), (wanted, 125), "{placed:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("node {lost} was lost")), "{}", ran.stderr);
+        cluster.wait_until_ready();
+    }
 }
 
 #[test]

@@ -81,7 +81,7 @@ pub(crate) struct Run {
     /// Kill the job after that many seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(crate) timeout: Option<u64>,
-    /// What becomes of the job when a rank ends that speaks PMI and has not finalized
+    /// What becomes of the job when a rank ends that speaks PMI and has not finalized, or a node is lost
     #[arg(long, value_enum, default_value_t = OnRankFailure::End, value_name = "WHAT")]
     pub(crate) on_rank_failure: OnRankFailure,
     /// File that every node has in its memory, read only, before the job starts; may be repeated
@@ -139,7 +139,7 @@ impl From<Scheme> for staging::Scheme {
 pub(crate) enum OnRankFailure {
     /// It ends, with the rank's status.
     End,
-    /// It goes on; programs that can do without a rank are told of it by PMIx.
+    /// It goes on; programs that can do without some ranks are told of them by PMIx.
     Continue,
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Job {
     signals: Signals,
     /// Which of its ranks are traced, if that was said since it was started.
     traced: Option<Traced>,
+    /// Nodes that it goes on without, and the ranks that were lost with each.
+    lost: BTreeMap<NodeId, Vec<Rank>>,
     /// How many checkpoints of it were made, if that was said.
     checkpointed: Option<u64>,
     /// Barriers that ranks were said to wait in or have left.
@@ -68,6 +70,7 @@ impl Job {
             is_killed: false,
             signals: Signals::default(),
             traced: None,
+            lost: BTreeMap::new(),
             checkpointed: None,
             waited: 0,
         }
@@ -153,6 +156,16 @@ impl Job {
         }
         signals.kept.push_back(signal);
         signal
+    }
+
+    /// It goes on without a node and these ranks.
+    pub(super) fn goes_on_without(&mut self, node: NodeId, ranks: Vec<Rank>) {
+        self.lost.insert(node, ranks);
+    }
+
+    /// Nodes that it goes on without, and the ranks that were lost with each.
+    pub(super) fn lost(&self) -> impl Iterator<Item = (NodeId, &Vec<Rank>)> {
+        self.lost.iter().map(|(node, ranks)| (*node, ranks))
     }
 
     /// So many checkpoints of it were made.

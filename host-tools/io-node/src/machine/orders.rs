@@ -122,6 +122,7 @@ impl Machine {
         | ToPset::Signal { job, .. }
         | ToPset::Trace { job, .. }
         | ToPset::Checkpointed { job, .. }
+        | ToPset::NodeLost { job, .. }
         | ToPset::Forget { job }
         | ToPset::Input { job, .. }
         | ToPset::OutputTaken { job, .. }) = order
@@ -136,6 +137,7 @@ impl Machine {
             ToPset::Signal { job, signal } => self.signal(job, signal),
             ToPset::Trace { job, traced } => self.trace(job, traced),
             ToPset::Checkpointed { job, made } => self.checkpointed(job, made),
+            ToPset::NodeLost { job, node, ranks } => self.node_of_job_lost(job, node, ranks),
             ToPset::Forget { job } => self.forget(job, now),
             ToPset::Input { job, bytes } => self.input(job, &bytes),
             // Does not fit only on machines where nothing of this runs.
@@ -166,6 +168,9 @@ impl Machine {
                     }
                     if let Some(made) = self.jobs.get(id).and_then(Job::checkpointed) {
                         self.send_control(node, &ToNode::Checkpointed { job: id, made });
+                    }
+                    for order in self.losses(id) {
+                        self.send_control(node, &order);
                     }
                     let signals = self.jobs.get(id).map(Job::signals).unwrap_or_default();
                     return signals.into_iter().for_each(|signal| self.send_signal(signal, node));
@@ -266,6 +271,23 @@ impl Machine {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.has_checkpoints(made);
         job.live_nodes().into_iter().for_each(|node| self.send_control(node, &ToNode::Checkpointed { job: id, made }));
+    }
+
+    /// Tells a job's nodes that it goes on without one. A node whose connection is expected back hears of it then.
+    fn node_of_job_lost(&mut self, id: JobId, lost: NodeId, ranks: Vec<Rank>) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.goes_on_without(lost, ranks.clone());
+        let order = ToNode::NodeLost { job: id, node: lost, ranks };
+        // Those whose ranks have all ended still answer others.
+        for node in job.nodes_that_share().into_iter().filter(|node| *node != lost) {
+            self.send_control(node, &order);
+        }
+    }
+
+    /// What a job's nodes are told of those that it goes on without.
+    fn losses(&self, job: JobId) -> Vec<ToNode> {
+        let lost = self.jobs.get(job).into_iter().flat_map(Job::lost);
+        lost.map(|(node, ranks)| ToNode::NodeLost { job, node, ranks: ranks.clone() }).collect()
     }
 
     /// Frees everything of a job, also of ranks that should not be there any more, and what its nodes keep of it for

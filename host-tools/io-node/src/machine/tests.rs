@@ -358,6 +358,32 @@ fn an_end_is_told_once_whatever_becomes_of_its_connection_while_files_are_closed
     assert!(!machine.has_messages());
 }
 
+/// At once, and again over each new connection: what was said over the last may have been lost with it.
+#[test]
+fn the_nodes_of_a_job_are_told_of_those_that_it_goes_on_without() {
+    let mut machine = Machine::default();
+    let mut wires: Vec<_> = (0..2).map(|number| ready(&mut machine, number)).collect();
+    let member = |rank| Member { rank: Rank(rank), node: NodeId(rank), use_retained: false, restore: None };
+    let world = World::new(JobKey([7; 32]), 1, (0..3).map(NodeId));
+    start_this(&mut machine, StartJob { size: 3, members: vec![member(0), member(1)], world, ..job() });
+    wires.iter_mut().for_each(|[control, _]| drop(control.orders(&mut machine, at(0))));
+    let lost = |node| ToNode::NodeLost { job: JOB, node: NodeId(node), ranks: vec![Rank(node)] };
+    machine.order(ToPset::NodeLost { job: JOB, node: NodeId(2), ranks: vec![Rank(2)] }, at(1)).expect("makes sense");
+    for [control, _] in &mut wires {
+        assert_eq!(control.orders(&mut machine, at(1)), [lost(2)]);
+    }
+    // One of its own; who is gone is not told.
+    machine.order(ToPset::NodeLost { job: JOB, node: NodeId(1), ranks: vec![Rank(1)] }, at(2)).expect("makes sense");
+    assert_eq!(wires[0][0].orders(&mut machine, at(2)), [lost(1)]);
+    assert_eq!(wires[1][0].orders(&mut machine, at(2)), []);
+    machine.disconnected(wires[0][0].line, Disconnected::Closed, at(3));
+    let mut again = Wire::connect(&mut machine, Channel::Control, NodeId(0), &NodeKey([7; 32]));
+    again.say(&is_ready());
+    let mut orders = again.orders(&mut machine, at(3));
+    orders.retain(|order| matches!(order, ToNode::NodeLost { .. }));
+    assert_eq!(orders, [lost(1), lost(2)]);
+}
+
 /// Those of other nodes may want what a node knows for as long as any of them runs.
 #[test]
 fn the_nodes_of_a_job_are_told_when_none_of_its_ranks_runs_and_one_alone_is_not() {

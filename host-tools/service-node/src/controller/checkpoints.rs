@@ -17,7 +17,6 @@ use coppice_protocol::region::SlotKey;
 
 use super::asked::Asked;
 use super::job::Job;
-use super::ranks::RankState;
 use super::requests::Refused;
 use super::{Controller, Now, interval, ras};
 use crate::limits::{JOB_TIME_MAX, RESTART_TIME_MAX};
@@ -112,8 +111,8 @@ pub(super) struct Awaited {
 impl Job {
     /// A node is gone with ranks that ran there. Unless it is being ended for another reason, this ends it.
     pub(super) fn has_lost(&mut self, node: NodeId) {
-        let lives = |rank| self.ranks.get(rank).is_some_and(|state: &RankState| !state.has_ended());
-        if self.reason.is_none() && !self.is_being_killed() && self.ranks.on(node).any(lives) {
+        let has_live = self.ranks.live_on(node).next().is_some();
+        if self.reason.is_none() && !self.is_being_killed() && has_live {
             self.lost_node.get_or_insert(node);
         }
     }

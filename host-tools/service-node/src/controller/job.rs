@@ -287,10 +287,24 @@ impl Job {
     /// A rank that others wait for in a barrier, and that ended before it. `None` also if the job is being ended, or
     /// goes on without ranks: then its nodes know who can be told.
     pub(super) fn missing(&self) -> Option<Missing> {
-        let goes_on = self.submission.on_rank_failure == OnRankFailure::Continue;
-        let is_ending = goes_on || self.reason.is_some() || self.ended_as_asked().is_some();
+        let is_ending = self.outlives_ranks() || self.reason.is_some() || self.ended_as_asked().is_some();
         let (barriers, rank) = self.first_gone.filter(|_| !is_ending)?;
         (barriers <= self.waited_in?).then_some(rank)
+    }
+
+    /// Whether it goes on when ranks of it fail, or are lost with their node.
+    pub(super) fn outlives_ranks(&self) -> bool {
+        self.submission.on_rank_failure == OnRankFailure::Continue
+    }
+
+    /// Whether it goes on when one of its nodes is lost. One whose nodes wait for its program does not begin without.
+    pub(super) fn goes_on_without_node(&self) -> bool {
+        self.outlives_ranks() && !self.is_waiting() && !self.is_being_killed()
+    }
+
+    /// Why the first rank that was lost was, if one was.
+    pub(super) fn first_lost(&self) -> Option<String> {
+        self.ranks.reports().find(|report| report.outcome == RankOutcome::Lost).and_then(|report| report.reason.clone())
     }
 
     /// Whether its ranks are being killed.

@@ -88,6 +88,7 @@ impl<P: Plant> Controller<P> {
             }
             RankOutcome::Exited | RankOutcome::Signalled => None,
         };
+        let is_outlived = report.outcome == RankOutcome::Lost && job.goes_on_without_node();
         let Some(state) = job.ranks.get(rank) else { return };
         report.retain = state.retain;
         let record = What::Ranks(id, vec![report.clone()]);
@@ -100,12 +101,12 @@ impl<P: Plant> Controller<P> {
             if let Some(signal) = job.ended_as_asked() {
                 job.ended_because(asked_reason(signal));
             }
-            if let Some(failure) = failure {
+            if let Some(failure) = failure.or_else(|| job.first_lost()) {
                 job.reason.get_or_insert(failure);
             }
             let status = job.exit_status();
             self.end_or_restart(id, status, now);
-        } else if let Some(failure) = failure {
+        } else if let Some(failure) = failure.filter(|_| !is_outlived) {
             // Without that rank the job cannot come to its end. Each pset is told so once, however many are lost.
             match job.is_being_killed() {
                 true => job.killing(Some(failure), now.instant),
@@ -117,7 +118,14 @@ impl<P: Plant> Controller<P> {
     /// The node of ranks is gone.
     pub(super) fn ranks_lost(&mut self, id: JobId, node: NodeId, reason: &str, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.has_lost(node);
+        if job.goes_on_without_node() {
+            let ranks: Vec<Rank> = job.ranks.live_on(node).collect();
+            for pset in job.ranks.psets() {
+                self.plant.tell(pset, &ToPset::NodeLost { job: id, node, ranks: ranks.clone() });
+            }
+        } else {
+            job.has_lost(node);
+        }
         for rank in job.ranks.on(node) {
             let report = empty_report(rank, node, RankOutcome::Lost, Some(reason.to_owned()));
             self.rank_ended(id, rank, report, now);

@@ -129,6 +129,11 @@ impl Ranks {
         self.nodes.get(&node).cloned().unwrap_or_default().map(Rank)
     }
 
+    /// Those on a node that have not ended.
+    pub(super) fn live_on(&self, node: NodeId) -> impl Iterator<Item = Rank> {
+        self.on(node).filter(|rank| self.get(*rank).is_some_and(|state| !state.has_ended()))
+    }
+
     /// The first rank on a node, which has what is the node's as a whole.
     pub(super) fn first_on(&mut self, node: NodeId) -> Option<&mut RankState> {
         let first = self.nodes.get(&node)?.start;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use coppice_api::job::OnRankFailure;
 use coppice_api::path;
 use coppice_api::retain::{LastProgram, PlacedNode, Placement};
 use coppice_api::stream::JobEvent;
@@ -172,6 +171,6 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links) -> StartJob
         staged_files,
         traced: job.traced(),
         core_file: submission.core_file,
-        outlives_ranks: submission.on_rank_failure == OnRankFailure::Continue,
+        outlives_ranks: job.outlives_ranks(),
     }
 }

@@ -68,6 +68,7 @@ impl Retention {
             | ToNode::Keep(_)
             | ToNode::EndKeep { .. }
             | ToNode::Checkpointed { .. }
+            | ToNode::NodeLost { .. }
             | ToNode::Forget { .. } => {}
         }
     }

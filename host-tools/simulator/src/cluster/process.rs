@@ -267,6 +267,10 @@ impl Processes for Watched {
         self.table.checkpointed(job, made);
     }
 
+    fn node_lost(&self, job: JobId, node: NodeId, ranks: &[Rank]) {
+        self.table.node_lost(job, node, ranks);
+    }
+
     fn forget(&self, job: JobId) -> BoxFuture<'static, ()> {
         let (observed, life, asked) = (self.observed.clone(), self.life, Arc::downgrade(&self.asked));
         let (quota, network) = (Arc::clone(&self.quota), self.network.clone());

@@ -3,6 +3,7 @@
 use coppice_core::net::{Again, Network, Tcp, Udp};
 use coppice_endpoint::record::{NotMade, NotQuiet, OrphanRecord, TcpRecord, UdpRecord};
 use coppice_endpoint::{JobNetwork, SocketError};
+use coppice_protocol::ids::JobNode;
 use coppice_protocol::world::NetworkTag;
 use std::net::Ipv4Addr;
 
@@ -23,6 +24,8 @@ impl Network for NoSockets {
     }
 
     fn enter_job(&self, _: JobNetwork) {}
+
+    fn break_off(&self, _: NetworkTag, _: JobNode) {}
 
     fn tcp(&self) -> Result<Box<dyn Tcp>, SocketError> {
         Err(SocketError::TooMany)

@@ -38,6 +38,7 @@ impl Life {
             | ToNode::Keep(_)
             | ToNode::EndKeep { .. }
             | ToNode::Checkpointed { .. }
+            | ToNode::NodeLost { .. }
             | ToNode::Forget { .. }
             | ToNode::Taken { .. } => Ok(()),
         }

@@ -104,6 +104,10 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.checkpointed(job, made);
                 Ok(())
             }
+            Ok(ToNode::NodeLost { job, node, ranks }) => {
+                jobs.node_lost(job, node, &ranks);
+                Ok(())
+            }
             Ok(ToNode::Forget { job }) => {
                 jobs.forget(job);
                 Ok(())

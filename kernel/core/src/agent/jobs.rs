@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use coppice_protocol::control::{Exit, Launch, RankReport, Signal, ToIoNode};
-use coppice_protocol::ids::{Generation, JobId, Rank};
+use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::inspect::held::NotTold;
 use coppice_protocol::inspect::{Answer, Inspect, Inspected};
 use coppice_protocol::keep::{Keep, KeepOutcome, Kept};
@@ -279,6 +279,11 @@ impl<P: Processes + 'static> Jobs<P> {
     /// So many checkpoints of a job were made, and a rank of it may ask for one again.
     pub(super) fn checkpointed(&self, job: JobId, made: u64) {
         self.processes.checkpointed(job, made);
+    }
+
+    /// A node of a job is gone, and these ranks with it.
+    pub(super) fn node_lost(&self, job: JobId, node: NodeId, ranks: &[Rank]) {
+        self.processes.node_lost(job, node, ranks);
     }
 
     /// No rank of a job runs anywhere.

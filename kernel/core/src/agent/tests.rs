@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_protocol::control::{Exit, Launch, MemoryStatus, RankReport, Signal, ToIoNode, ToNode};
-use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
+use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
@@ -115,6 +115,7 @@ impl Processes for Fakes {
     fn trace(&self, _: JobId, _: Traced) {}
 
     fn checkpointed(&self, _: JobId, _: u64) {}
+    fn node_lost(&self, _: JobId, _: NodeId, _: &[Rank]) {}
 
     fn forget(&self, _: JobId) -> BoxFuture<'static, ()> {
         Box::pin(core::future::ready(()))

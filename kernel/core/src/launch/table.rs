@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::{Launch, RankReport};
-use coppice_protocol::ids::{JobId, ProgramId, Rank};
+use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
@@ -156,6 +156,12 @@ impl Processes for ProcessTable {
     fn checkpointed(&self, job: JobId, made: u64) {
         if let Some(job) = self.jobs.find(job) {
             job.asks.made(made);
+        }
+    }
+
+    fn node_lost(&self, job: JobId, node: NodeId, ranks: &[Rank]) {
+        if let Some((tag, node)) = self.pmi.node_lost(job, node, ranks) {
+            self.node.network.break_off(tag, node);
         }
     }
 

@@ -8,6 +8,7 @@ use core::task::Waker;
 
 use coppice_endpoint::record::{NotQuiet, TcpRecord};
 use coppice_endpoint::{JobNetwork, SocketError, Stack, TcpSocket, UdpSocket};
+use coppice_protocol::ids::JobNode;
 use coppice_protocol::world::NetworkTag;
 use smoltcp::phy::Device;
 
@@ -30,6 +31,9 @@ pub trait Network: Send + Sync {
     /// Sockets are in this job's network from now on; see [`Stack::enter_job`]. It is left when what the job left in
     /// the kernel is wiped ([`super::Dial::scrub_connections`]).
     fn enter_job(&self, job: JobNetwork);
+
+    /// A node of this job is gone: connections with its programs are broken off; see [`Stack::break_off`].
+    fn break_off(&self, tag: NetworkTag, node: JobNode);
 
     /// A new TCP socket. It obeys whoever has it; what programs may do with theirs is said in
     /// [`crate::net::permitted`].
@@ -167,6 +171,11 @@ impl<D: Card + Send + 'static> Network for Stack<D> {
         let _passing = passing(LockLevel::Network);
         self.with_device(Card::keep);
         Self::enter_job(self, job, u64::from_le_bytes(random::bytes()), executor::now_ns());
+    }
+
+    fn break_off(&self, tag: NetworkTag, node: JobNode) {
+        let _passing = passing(LockLevel::Network);
+        Self::break_off(self, tag, node);
     }
 
     fn tcp(&self) -> Result<Box<dyn Tcp>, SocketError> {

@@ -15,7 +15,7 @@ use core::task::Waker;
 use coppice_protocol::control::{Exit, JobFailure, Waiting};
 use coppice_protocol::ids::{JobId, JobNode, NodeId, Rank};
 use coppice_protocol::pmi::{Event, Placement, Server};
-use coppice_protocol::world::JobKey;
+use coppice_protocol::world::{JobKey, NetworkTag};
 
 use super::abort::{reason_of, status_of};
 use super::peers;
@@ -33,6 +33,8 @@ use crate::sync::{LockLevel, Mutex};
 pub(crate) struct Job {
     id: JobId,
     signature: u64,
+    /// What its programs' packets carry.
+    tag: NetworkTag,
     /// This node.
     here: JobNode,
     placement: Placement,
@@ -140,6 +142,7 @@ impl Job {
         Some(Arc::new(Self {
             id,
             signature: server.signature(),
+            tag: key.network_tag(id),
             here: JobNode(index),
             placement,
             failures,
@@ -304,6 +307,12 @@ impl Job {
     /// A rank's process is gone.
     pub(super) fn rank_ended(self: &Arc<Self>, rank: Rank, exit: Exit) {
         self.with(|server, now_ns| server.rank_ended(rank, exit, now_ns));
+    }
+
+    /// A node of the job is gone, and these ranks with it. Which one in the job's network it is, if it is one.
+    pub(super) fn node_lost(self: &Arc<Self>, node: NodeId, ranks: &[Rank]) -> Option<(NetworkTag, JobNode)> {
+        self.with(|server, now_ns| server.node_lost(node, ranks, now_ns));
+        self.placement.index_of(node).map(|index| (self.tag, JobNode(index)))
     }
 
     /// What is known of the job, and how many barriers its nodes have left. Then see [`Self::ranks_run`].

@@ -19,9 +19,16 @@ pub(crate) struct Silence {
     heard: Option<Instant>,
     /// How long it may last, and since when that is so.
     allowed: Option<(Duration, Instant)>,
+    /// The peer is known to be gone.
+    is_given_up: bool,
 }
 
 impl Silence {
+    /// The peer is gone, whatever is wanted of it.
+    pub(crate) fn give_up(&mut self) {
+        self.is_given_up = true;
+    }
+
     /// When it has lasted too long.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let (allowed, since) = self.allowed?;
@@ -42,7 +49,7 @@ impl Entry {
         if self.silence.allowed.map(|(allowed, _)| allowed) != allowed {
             self.silence.allowed = allowed.map(|allowed| (allowed, now));
         }
-        if self.silence.deadline().is_some_and(|deadline| deadline <= now) {
+        if self.silence.is_given_up || self.silence.deadline().is_some_and(|deadline| deadline <= now) {
             self.socket_mut().abort();
         }
     }

@@ -3,6 +3,14 @@
 use super::{Completed, Event, Failure, Local, OutOfMemory, PMI_TELL_NS, Patience, Phase, Server};
 use crate::ids::Rank;
 
+impl Local {
+    /// Whether it waits in a barrier until that comes to its end. Who has finalized there has come to it, and waits for
+    /// nobody.
+    fn is_stuck_without_others(&self) -> bool {
+        self.phase == Phase::InBarrier && self.departure.is_none() && !self.patience.has_deadline
+    }
+}
+
 impl Server {
     /// A rank enters the next barrier; false if it is in one.
     pub(crate) fn enter(&mut self, rank: Rank, patience: Patience, now_ns: u64) -> bool {
@@ -19,13 +27,14 @@ impl Server {
 
     /// A rank waits in its barrier without a deadline, or does so now.
     pub(crate) fn waits_without_end(&mut self, rank: Rank, now_ns: u64) {
-        let may_be_stuck = |local: &Local| local.phase == Phase::InBarrier && !local.patience.has_deadline;
         // On a single node, whoever is missing is found here.
-        if self.placement.nodes() > 1 && !self.ranks.iter().any(may_be_stuck) {
+        if self.placement.nodes() > 1 && !self.ranks.iter().any(Local::is_stuck_without_others) {
             self.tell_ns = Some(now_ns.saturating_add(PMI_TELL_NS));
         }
-        if let Some(local) = self.local(rank) {
-            local.patience.has_deadline = false;
+        let had_deadline = self.local(rank).map(|local| core::mem::take(&mut local.patience.has_deadline));
+        if had_deadline == Some(true) {
+            self.spread.wait_without_end();
+            self.go_on(now_ns);
         }
     }
 
@@ -50,7 +59,8 @@ impl Server {
         let all_wait = self.ranks.iter().all(|local| local.phase == Phase::InBarrier);
         if all_wait && !self.spread.is_entered() {
             let puts = self.space.take_pending();
-            self.spread.enter(puts, now_ns).map_err(|_| OutOfMemory)?;
+            let is_without_end = self.ranks.iter().any(Local::is_stuck_without_others);
+            self.spread.enter(puts, is_without_end, now_ns).map_err(|_| OutOfMemory)?;
         }
         if let Some(Completed { generation, gathered }) = self.spread.advance(now_ns).map_err(|_| OutOfMemory)? {
             self.space.commit(generation, &gathered)?;
@@ -68,9 +78,8 @@ impl Server {
         if self.spread.is_entered() {
             return;
         }
-        // Who has finalized in a barrier has come to it, and waits for nobody.
         let is_there = |local: &&Local| local.phase == Phase::InBarrier;
-        let local_waits = self.ranks.iter().filter(is_there).any(|local| local.departure.is_none());
+        let local_waits = self.ranks.iter().any(Local::is_stuck_without_others);
         if !local_waits && !self.spread.others_wait() {
             return;
         }

@@ -39,6 +39,11 @@ impl Server {
         Ok(())
     }
 
+    /// All ranks here are to be told something of which other nodes tell theirs.
+    pub(super) fn tell_here(&mut self, notification: Notification, now_ns: u64) {
+        self.tell(notification, false, now_ns);
+    }
+
     fn tell(&mut self, notification: Notification, is_far: bool, now_ns: u64) {
         let nodes: Vec<u32> = match notification.targets() {
             _ if !is_far => Vec::new(),

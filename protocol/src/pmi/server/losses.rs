@@ -9,7 +9,7 @@ use super::{Departure, Event, Phase, Server};
 use crate::control::Exit;
 use crate::ids::{NodeId, Rank};
 use crate::pmi::failure::Failure;
-use crate::pmix::Ending;
+use crate::pmix::{Ending, Notification};
 
 /// A rank that has ended without finalizing.
 #[derive(Clone, Copy, Debug)]
@@ -47,13 +47,34 @@ impl Server {
         let exit = match how {
             Ending::Status(status) => Exit::Status(status),
             Ending::Signal(signal) => Exit::Signal(signal),
-            // It was never there; and that ends the job.
-            Ending::NotStarted | Ending::Abort(_) => return,
+            // It was never there; and that ends the job. Of a lost node no other node tells.
+            Ending::NotStarted | Ending::Abort(_) | Ending::NodeLost => return,
         };
         let place = self.placement.index_of_rank(rank).and_then(|index| self.placement.place(index));
         if let Some(place) = place.filter(|_| self.outlives_ranks) {
             self.lose(Lost { rank, node: place.node, how: Departure::Ended(exit) });
         }
+    }
+
+    /// A node of the job is gone, and with it these ranks, which had not ended. All nodes that are left are told so,
+    /// maybe again. Nothing, unless the job goes on then.
+    pub fn node_lost(&mut self, node: NodeId, ranks: &[Rank], now_ns: u64) {
+        let index = self.placement.index_of(node).filter(|index| *index != self.here());
+        let Some((index, place)) = index.and_then(|index| Some((index, self.placement.place(index)?))) else { return };
+        let is_known = self.names.is_gone(index);
+        if !self.outlives_ranks || self.has_failed || is_known {
+            return;
+        }
+        self.spread.node_lost(index);
+        self.names.node_lost(index);
+        self.go_on_with_names(now_ns);
+        self.cards_of_lost(index, now_ns);
+        for rank in ranks.iter().filter(|rank| place.has(**rank)) {
+            self.tell_here(Notification::of_end(self.here(), *rank, Ending::NodeLost), now_ns);
+        }
+        // Whether its ranks had finalized or not: what is kept of barriers there is gone.
+        let rank = ranks.iter().copied().find(|rank| place.has(*rank)).unwrap_or(place.first);
+        self.lose(Lost { rank, node, how: Departure::NodeLost });
     }
 
     /// A rank is not there any more.

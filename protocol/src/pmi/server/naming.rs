@@ -36,8 +36,8 @@ impl Server {
     }
 
     pub(super) fn handle_letter(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
-        self.spread.verify(frame)?;
-        self.names.handle(frame.body())?;
+        let way = self.spread.verify_hop(frame)?;
+        self.names.handle(way, frame.body())?;
         self.go_on_with_names(now_ns);
         Ok(())
     }

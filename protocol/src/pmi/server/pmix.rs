@@ -160,9 +160,9 @@ impl Server {
     }
 
     pub(super) fn handle_parcel(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
-        self.spread.verify(frame)?;
+        let way = self.spread.verify_hop(frame)?;
         let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
-        let brought = self.pmix.handle_parcel(frame.body(), (self.here, &places), now_ns)?;
+        let brought = self.pmix.handle_parcel((way, frame.body()), (self.here, &places), now_ns)?;
         self.released(brought.for_ranks);
         if let Some((rank, how)) = brought.ended {
             self.hear_of_loss(rank, how);
@@ -181,6 +181,13 @@ impl Server {
     pub(super) fn cards_go_on(&mut self, now_ns: u64) {
         let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
         let ranks = self.pmix.go_on(&places, now_ns);
+        self.released(ranks);
+    }
+
+    /// A node is gone.
+    pub(super) fn cards_of_lost(&mut self, node: u32, now_ns: u64) {
+        let places = Whereabouts { placement: &self.placement, ranks: &self.ranks };
+        let ranks = self.pmix.node_lost(node, &places, now_ns);
         self.released(ranks);
     }
 

@@ -55,6 +55,11 @@ impl GivenUp {
         self.calls.remove(&number);
     }
 
+    /// The leader is gone, and need not know.
+    pub(super) fn leader_lost(&mut self, node: u32) {
+        self.calls.retain(|_, (leader, _)| *leader != node);
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<u64> {
         (!self.calls.is_empty()).then_some(self.again_ns)
     }
