@@ -8,10 +8,23 @@ use coppice_simulator::cluster::{Options, run, run_with, shrink};
 const SEEDS: u64 = 20;
 
 /// What must have happened in the seeds: checkers that never see it check nothing.
-const MUST_HAPPEN: [&str; 45] = [
+const MUST_HAPPEN: [&str; 58] = [
     "PMI barriers left by ranks",
     "PMI barriers left in jobs whose end was heard",
     "PMI conversations",
+    "PMIx cards got",
+    "PMIx cards that did not come in time",
+    "PMIx cards that nobody has put",
+    "PMIx conversations that were finalized",
+    "PMIx events told",
+    "PMIx fences left in jobs whose end was heard",
+    "PMIx fences of all left",
+    "PMIx fences of all without a rank",
+    "PMIx fences of some left",
+    "PMIx fences of some without a rank",
+    "PMIx names found",
+    "ends of ranks told by PMIx",
+    "ranks that went away in the middle of PMIx",
     "fault: I/O node killed",
     "fault: I/O node stopped",
     "fault: busy connection cut",

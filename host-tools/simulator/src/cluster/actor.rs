@@ -16,9 +16,12 @@ use super::script::Script;
 
 mod conversation;
 mod memory;
+mod pmix;
 
 /// What a process exits with whose call failed.
 pub(super) const CALL_FAILED: u8 = 98;
+/// What a process exits with that goes away.
+pub(super) const DESERTED: u8 = 97;
 
 /// `O_WRONLY | O_CREAT | O_APPEND`.
 const TO_APPEND: u64 = 0o2101;
@@ -34,8 +37,8 @@ const STEP_BYTES: u64 = 16;
 /// Length of the instruction that makes a call.
 const CALL_BYTES: u64 = 2;
 
-/// Where a thread is. Registers: `rbx` the line, `r12` its length, `rbp` the file's descriptor, `r13` bytes appended,
-/// `r14` how far the step is, `r15` what it has done at PMI.
+/// Where a thread is. Registers: `rbx` the line, `r12` its length, `rbp` the file's descriptor or the socket's, `r13`
+/// bytes appended, `r14` how far the step is, `r15` what it has done at PMI or with PMIx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Step {
@@ -53,6 +56,16 @@ enum Step {
     Said,
     /// A part of the answer has come.
     Heard,
+    /// It does the next thing with PMIx.
+    Turn,
+    /// It has a socket.
+    HasSocket,
+    /// The socket is connected.
+    Connected,
+    /// A part of a call was written.
+    Called,
+    /// A part of what comes has come.
+    Came,
     /// It has opened its file.
     Opened,
     /// The next line is due, after a pause.
@@ -71,7 +84,7 @@ enum Step {
     Last,
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 20] = [
     Step::Start,
     Step::Look,
     Step::Write,
@@ -79,6 +92,11 @@ const STEPS: [Step; 15] = [
     Step::Talk,
     Step::Said,
     Step::Heard,
+    Step::Turn,
+    Step::HasSocket,
+    Step::Connected,
+    Step::Called,
+    Step::Came,
     Step::Opened,
     Step::Line,
     Step::Compose,
@@ -167,6 +185,11 @@ impl Actor<'_> {
             Step::Talk => self.talk(&facts),
             Step::Said => self.said(&facts),
             Step::Heard => self.heard(&facts),
+            Step::Turn => self.turn(&facts),
+            Step::HasSocket => Ok(self.has_socket(&facts)),
+            Step::Connected => Ok(self.connected(&facts)),
+            Step::Called => self.called(&facts),
+            Step::Came => self.came(&facts),
             Step::Opened => {
                 self.regs.rbp = self.regs.rax;
                 Ok(if self.has_failed() { self.exit(CALL_FAILED) } else { self.go(Step::Line) })
@@ -217,7 +240,12 @@ impl Actor<'_> {
     }
 
     fn speak_or_open(&mut self, facts: &Facts) -> Stepped {
-        if facts.script.talk.rounds > 0 { Ok(self.go(Step::Talk)) } else { self.open(facts) }
+        let Script { talk, course, .. } = facts.script;
+        match (talk.rounds, course.rounds) {
+            (0, 0) => self.open(facts),
+            (0, _) => Ok(self.go(Step::Turn)),
+            _ => Ok(self.go(Step::Talk)),
+        }
     }
 
     fn open(&mut self, facts: &Facts) -> Stepped {
@@ -281,8 +309,9 @@ impl Actor<'_> {
     }
 
     fn start(&mut self) -> Result<(), UserExit> {
-        let (numbers, rank, size) = self.read_arguments()?;
-        self.put_facts(rank, size, numbers)
+        let (numbers, rank, size, space) = self.read_arguments()?;
+        self.put_facts(rank, size, numbers)?;
+        if Script::of(numbers).course.rounds > 0 { self.put_name(&space) } else { Ok(()) }
     }
 
     fn facts(&self) -> Result<Facts, UserExit> {

@@ -5,20 +5,24 @@ mod jobs;
 mod limits;
 mod numbers;
 mod pmi;
+mod pmix;
 mod promises;
 mod rates;
 mod refusals;
 mod retention;
+mod troubles;
 
 pub(super) use self::given_up::{GivenUp, Who};
 pub(super) use self::jobs::Jobs;
 pub(super) use self::limits::Limits;
 pub(super) use self::numbers::Numbers;
 pub(super) use self::pmi::{Note, Pmi};
+pub(super) use self::pmix::{Pmix, PmixNote};
 pub(super) use self::promises::Promises;
 pub(super) use self::rates::Rates;
 pub(super) use self::refusals::Refusals;
 pub(super) use self::retention::{Asked, Retention};
+pub(super) use self::troubles::Troubles;
 use crate::checkers::Violation;
 
 /// All checkers of a run.
@@ -29,10 +33,12 @@ pub(super) struct Checkers {
     pub limits: Limits,
     pub numbers: Numbers,
     pub pmi: Pmi,
+    pub pmix: Pmix,
     pub promises: Promises,
     pub rates: Rates,
     pub refusals: Refusals,
     pub retention: Retention,
+    pub troubles: Troubles,
 }
 
 impl Checkers {
@@ -47,6 +53,7 @@ impl Checkers {
             ("limits", self.limits.found()),
             ("numbers", self.numbers.found()),
             ("pmi", self.pmi.found()),
+            ("pmix", self.pmix.found()),
             ("promises", self.promises.found()),
             ("rates", self.rates.found()),
             ("refusals", self.refusals.found()),

@@ -55,6 +55,12 @@ impl World {
                 other => self.checkers.pmi.is_stuck(job, &format!("{other:?}")),
             }
         }
+        for job in self.checkers.pmix.worked(LOOK_NS, self.now_ns) {
+            match self.host.ask(|answer| Request::Job(job, answer), self.now_ns) {
+                Some(Ok(detail)) if detail.job.state == JobState::Ended => self.checkers.pmix.is_over(job),
+                other => self.checkers.pmix.is_stuck(job, &format!("{other:?}")),
+            }
+        }
     }
 
     /// What has not come right yet, if anything.

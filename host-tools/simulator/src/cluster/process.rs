@@ -21,7 +21,7 @@ use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::text::ByteString;
 use coppice_protocol::trace::Traced;
 
-use super::checkers::Note;
+use super::checkers::{Note, PmixNote};
 use super::machine::LifeId;
 use super::network::Network;
 use super::script::{SCRIPT_NUMBERS, Script};
@@ -51,6 +51,8 @@ pub(super) struct Seen {
     pub ended: u64,
     /// What ranks did and heard at PMI since somebody looked, by the marks of their scripts.
     pub pmi: Vec<(u64, u32, Note)>,
+    /// The same with PMIx, and on which node.
+    pub pmix: Vec<(u64, u32, Option<NodeId>, PmixNote)>,
     /// Ranks whose processes are gone since somebody looked.
     pub gone: Vec<(JobId, Rank)>,
 }

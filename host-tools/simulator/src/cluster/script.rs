@@ -4,6 +4,7 @@ use coppice_api::job::{OnRankFailure, Submission};
 use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::text::ByteString;
 
+use super::pmix::{COURSE_NUMBERS, Course};
 use super::words::{TALK_NUMBERS, Talk};
 
 /// See this module.
@@ -29,19 +30,23 @@ pub(super) struct Script {
     pub spoils: bool,
     /// What it says to PMI first.
     pub talk: Talk,
+    /// What it does with PMIx first.
+    pub course: Course,
 }
 
 /// Numbers that say all of it.
-pub(super) const SCRIPT_NUMBERS: usize = 9 + TALK_NUMBERS;
+pub(super) const SCRIPT_NUMBERS: usize = 9 + TALK_NUMBERS + COURSE_NUMBERS;
 
 impl Script {
     fn numbers(&self) -> [u64; SCRIPT_NUMBERS] {
         let (appends, spoils) = (self.appends.into(), self.spoils.into());
         let Self { program, lines, fewer, pause_ns, line_bytes, status, touches, .. } = *self;
         let mut numbers = [0; SCRIPT_NUMBERS];
-        let (own, of_talk) = numbers.split_at_mut(SCRIPT_NUMBERS - TALK_NUMBERS);
+        let (own, others) = numbers.split_at_mut(SCRIPT_NUMBERS - TALK_NUMBERS - COURSE_NUMBERS);
+        let (of_talk, of_course) = others.split_at_mut(TALK_NUMBERS);
         own.copy_from_slice(&[program, lines, pause_ns, line_bytes, appends, status.into(), touches, spoils, fewer]);
         of_talk.copy_from_slice(&self.talk.numbers());
+        of_course.copy_from_slice(&self.course.numbers());
         numbers
     }
 
@@ -73,7 +78,7 @@ impl Script {
             detached: false,
             keep_output: None,
             core_file: false,
-            on_rank_failure: OnRankFailure::End,
+            on_rank_failure: if self.course.outlives { OnRankFailure::Continue } else { OnRankFailure::End },
             restarted_from: None,
             checkpoint_policy: None,
         }
@@ -81,7 +86,10 @@ impl Script {
 
     /// What a program's arguments say.
     pub(super) fn of(numbers: [u64; SCRIPT_NUMBERS]) -> Self {
-        let [program, lines, pause_ns, line_bytes, appends, status, touches, spoils, fewer, of_talk @ ..] = numbers;
+        let [program, lines, pause_ns, line_bytes, appends, status, touches, spoils, fewer, others @ ..] = numbers;
+        let (mut of_talk, mut of_course) = ([0; TALK_NUMBERS], [0; COURSE_NUMBERS]);
+        of_talk.copy_from_slice(&others[..TALK_NUMBERS]);
+        of_course.copy_from_slice(&others[TALK_NUMBERS..]);
         Self {
             program,
             lines,
@@ -93,6 +101,7 @@ impl Script {
             touches,
             spoils: spoils > 0,
             talk: Talk::of(of_talk),
+            course: Course::of(of_course),
         }
     }
 
@@ -100,8 +109,10 @@ impl Script {
     pub(super) fn pages(&self, of_file: u64) -> u64 {
         /// Page tables, stack and notes.
         const OTHER_PAGES: u64 = 12;
-        // What it says to PMI lies where its lines do.
-        of_file * 2 + u64::from(self.talk.rounds > 0) + self.touches + self.line_bytes.div_ceil(4096) + OTHER_PAGES
+        // What it says to PMI lies where its lines do, and what PMIx answers behind that.
+        let of_course = if self.course.rounds > 0 { self.course.message_bytes() / 2048 + 2 } else { 0 };
+        let of_talk = u64::from(self.talk.rounds > 0);
+        of_file * 2 + of_talk + of_course + self.touches + self.line_bytes.div_ceil(4096) + OTHER_PAGES
     }
 
     /// Lines that a rank prints.

@@ -12,8 +12,10 @@ use coppice_service_node::feed::{Piece, Taker};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::oneshot;
 
+use super::checkers::Checkers;
 use super::host::Copied;
 use super::listener::Listener;
+use super::pmix::Course;
 use super::programs::PROGRAMS;
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::script::Script;
@@ -49,6 +51,8 @@ const KEPT_PER_MILLE: u64 = 150;
 /// How often a job's ranks speak with PMI, and how often one of those goes away in the middle of it.
 const TALKS_PER_MILLE: u64 = 600;
 const DESERTS_PER_MILLE: u64 = 250;
+/// How often the ranks of the others use PMIx.
+const COURSES_PER_MILLE: u64 = 700;
 /// Barriers of a job, and keys that each of its ranks puts before each.
 const ROUNDS_MAX: u64 = 3;
 const KEYS_MAX: u64 = 3;
@@ -173,12 +177,18 @@ impl World {
             touches: if self.random.chance(150) { TOUCHES_MAX } else { self.random.delay(TOUCHES_MAX) },
             spoils: self.random.chance(200),
             talk: Talk::default(),
+            course: Course::default(),
         };
         let is_warm = self.random.chance(800);
         let ranks = self.random.between(1, u64::from(self.options.nodes)) as u32;
         let ranks_per_node = self.random.between(1, 3) as u32;
-        let talk = if self.random.chance(TALKS_PER_MILLE) { self.any_talk(ranks, ranks_per_node) } else { script.talk };
-        let script = Script { talk, ..script };
+        let script = if self.random.chance(TALKS_PER_MILLE) {
+            Script { talk: self.any_talk(ranks, ranks_per_node), ..script }
+        } else if self.random.chance(COURSES_PER_MILLE) {
+            Script { course: self.any_course(ranks, ranks_per_node), ..script }
+        } else {
+            script
+        };
         let submission = Submission {
             ranks,
             ranks_per_node,
@@ -240,6 +250,7 @@ impl World {
         self.checkers.jobs.submitted(job, ranks, is_detached, script, self.now_ns);
         self.checkers.retention.submitted(job, script.program, is_warm);
         self.checkers.pmi.submitted(job, ranks, &script, time_ns.is_some());
+        self.checkers.pmix.submitted(job, ranks, &script, time_ns.is_some(), self.now_ns);
         if is_detached {
             let (answer, answered) = oneshot::channel();
             self.host.handle(HostEvent::Request(Request::Wait(job, answer)), self.now_ns);
@@ -274,6 +285,7 @@ impl World {
             self.note("job killed", format_args!("{job} with {signal}"));
             let answer = self.host.ask(|answer| Request::Kill(job, signal, answer), self.now_ns);
             self.checkers.pmi.killed(job, self.now_ns);
+            self.checkers.pmix.killed(job);
             if let Some(Ok(_)) = answer {
                 self.checkers.promises.ends(job, "was killed", (0, 0), self.now_ns);
             }
@@ -350,8 +362,11 @@ impl World {
         let alive = self.observed.lock().alive.keys().filter(|(_, of, _)| *of == job).map(|(life, ..)| *life).collect();
         self.checkers.promises.ended(job, self.now_ns);
         self.look_at_processes();
-        let left = self.checkers.pmi.ended(job, view, self.now_ns);
+        let Checkers { pmi, pmix, troubles, .. } = &mut self.checkers;
+        let left = pmi.ended(job, view, troubles, self.now_ns);
+        let fences = pmix.ended(job, view, troubles, self.now_ns);
         self.trace.count("PMI barriers left in jobs whose end was heard", left);
+        self.trace.count("PMIx fences left in jobs whose end was heard", fences);
         let lives = self.machines.values().map(|machine| machine.life).collect();
         self.checkers.jobs.ended(job, view, alive, &lives, self.now_ns);
     }

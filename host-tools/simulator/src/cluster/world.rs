@@ -17,7 +17,7 @@ use coppice_service_node::plant::{HelperEvent, PlantEvent};
 
 use super::Options;
 use super::actor;
-use super::checkers::{Checkers, Note};
+use super::checkers::Checkers;
 use super::faults::{Cut, Faults};
 use super::forgets::Forgetting;
 use super::host::Host;
@@ -145,6 +145,7 @@ impl World {
         };
         world.are_impatient = users::are_impatient(&mut world.random);
         world.checkers.pmi.is_calm = world.faults.is_calm || options.is_alone();
+        world.checkers.pmix.is_calm = world.checkers.pmi.is_calm;
         world.checkers.jobs.is_calm = world.faults.is_calm && !options.is_alone();
         world.checkers.promises.is_calm = world.faults.is_calm && !options.is_alone();
         world.plan_start(0);
@@ -242,26 +243,6 @@ impl World {
         self.trace.count("processes", self.observed.lock().launched);
         self.note("all right", format_args!("after {events} events"));
         Ok(())
-    }
-
-    /// What processes did is for the checkers.
-    pub(super) fn look_at_processes(&mut self) {
-        let mut seen = self.observed.lock();
-        for (mark, rank, note) in seen.pmi.drain(..) {
-            match note {
-                Note::Done => self.trace.count("PMI conversations", 1),
-                Note::Leaves(_) => {
-                    self.trials.barriers += 1;
-                    self.trace.count("PMI barriers left by ranks", 1);
-                }
-                Note::Deserts => self.trace.count("ranks that went away in the middle of PMI", 1),
-                _ => {}
-            }
-            self.checkers.pmi.note(mark, rank, note, self.now_ns);
-        }
-        for (job, rank) in seen.gone.drain(..) {
-            self.checkers.pmi.gone(job, rank.0, self.now_ns);
-        }
     }
 
     fn check(&mut self) -> Result<(), Violation> {

@@ -8,12 +8,10 @@ use coppice_protocol::syscalls as nr;
 use super::super::checkers::Note;
 use super::super::words::{Act, Answer, Speaker};
 use super::memory::{ANSWER, ANSWER_BYTES, LINE};
-use super::{Actor, Facts, Step, Stepped};
+use super::{Actor, DESERTED, Facts, Step, Stepped};
 
 /// Where it inherits PMI.
 const PMI: u64 = 255;
-/// What a process exits with that goes away.
-const DESERTED: u8 = 97;
 /// Bytes that it says, or wants to hear, at a time, if not all.
 const PIECE_BYTES: u64 = 7;
 

@@ -18,6 +18,10 @@ const PAUSE: u64 = NOTES + 0x200;
 const PATH: u64 = NOTES + 0x300;
 /// The line that it has come to.
 const COUNT: u64 = NOTES + 0x380;
+/// Where it connects to.
+const ADDRESS: u64 = NOTES + 0x390;
+/// Events of other ranks that it was told of, and ends of such.
+const TOLD: u64 = NOTES + 0x3a0;
 /// The name of the job's key-value space: its length, and then itself.
 const NAME: u64 = NOTES + 0x400;
 const NAME_BYTES_MAX: usize = 256;
@@ -26,6 +30,9 @@ pub(super) const ANSWER: u64 = NOTES + 0x600;
 pub(super) const ANSWER_BYTES: u64 = PAGE - 0x600;
 /// Where its lines are.
 pub(super) const LINE: u64 = NOTES + PAGE;
+/// Where PMIx's answers are, behind what it says there: of a longer one the beginning.
+pub(super) const MESSAGE: u64 = LINE + 0x4000;
+pub(super) const MESSAGE_BYTES: u64 = TOUCHED - MESSAGE;
 /// The pages that it writes beyond: [`TOUCHES_MAX`](super::super::users::TOUCHES_MAX) of them at most.
 const TOUCHED: u64 = NOTES + 0x1_0000;
 /// Scripts write to no more of a page, but for their notes and lines. Parts of pages that are looked at are as long.
@@ -81,8 +88,8 @@ impl Actor<'_> {
         }
     }
 
-    /// The script that the arguments say, and the rank that the environment does, of so many.
-    pub(super) fn read_arguments(&self) -> Result<([u64; SCRIPT_NUMBERS], u32, u32), UserExit> {
+    /// The script that the arguments say, the rank that the environment does, of so many, and the job's name there.
+    pub(super) fn read_arguments(&self) -> Result<([u64; SCRIPT_NUMBERS], u32, u32, String), UserExit> {
         let stack = self.regs.rsp;
         let count = self.word(stack)?;
         let mut numbers = [0; SCRIPT_NUMBERS];
@@ -91,9 +98,9 @@ impl Actor<'_> {
             let text = self.text(self.word(stack + 8 + 8 * index)?)?;
             *slot = number(&text).unwrap_or_default();
         }
-        let (mut rank, mut size) = (None, None);
+        let (mut rank, mut size, mut space) = (None, None, None);
         let mut at = stack + 8 * (count + 2);
-        while rank.is_none() || size.is_none() {
+        while rank.is_none() || size.is_none() || space.is_none() {
             let variable = self.word(at)?;
             if variable == 0 {
                 self.observed.violate(format!("a process of program {} is not told its rank", numbers[0]));
@@ -103,9 +110,11 @@ impl Actor<'_> {
             let says = |name: &[u8]| text.strip_prefix(name).and_then(number).and_then(|it| u32::try_from(it).ok());
             rank = rank.or_else(|| says(b"PMI_RANK="));
             size = size.or_else(|| says(b"PMI_SIZE="));
+            space = space.or_else(|| text.strip_prefix(b"PMIX_NAMESPACE=").map(<[u8]>::to_vec));
             at += 8;
         }
-        Ok((numbers, rank.unwrap_or(u32::MAX), size.unwrap_or(1).max(1)))
+        let space = String::from_utf8_lossy(&space.unwrap_or_default()).into_owned();
+        Ok((numbers, rank.unwrap_or(u32::MAX), size.unwrap_or(1).max(1), space))
     }
 
     pub(super) fn put_facts(&self, rank: u32, size: u32, numbers: [u64; SCRIPT_NUMBERS]) -> Result<(), UserExit> {
@@ -150,6 +159,31 @@ impl Actor<'_> {
         let mut answer = vec![0; length.min(ANSWER_BYTES) as usize];
         self.read(ANSWER, &mut answer)?;
         Ok(answer)
+    }
+
+    /// Bytes of PMIx's answer, as far as it was kept.
+    pub(super) fn read_message(&self, length: u64) -> Result<Vec<u8>, UserExit> {
+        let mut message = vec![0; length.min(MESSAGE_BYTES) as usize];
+        self.read(MESSAGE, &mut message)?;
+        Ok(message)
+    }
+
+    /// How many events of other ranks it was told of, and how many of their ends.
+    pub(super) fn read_told(&self) -> Result<(u64, u64), UserExit> {
+        Ok((self.word(TOLD)?, self.word(TOLD + 8)?))
+    }
+
+    pub(super) fn put_told(&self, (events, ends): (u64, u64)) -> Result<(), UserExit> {
+        self.put(TOLD, &[events, ends].map(u64::to_le_bytes).concat())
+    }
+
+    /// Puts the name of a port of its own node where a call finds it, and says how long that is.
+    pub(super) fn put_address(&self, port: u16) -> Result<(u64, u64), UserExit> {
+        let [high, low] = port.to_be_bytes();
+        // `sockaddr_in`, of `AF_INET`.
+        let address = [2, 0, high, low, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+        self.put(ADDRESS, &address)?;
+        Ok((ADDRESS, address.len() as u64))
     }
 
     pub(super) fn put_pause(&self, pause_ns: u64) -> Result<u64, UserExit> {

@@ -108,7 +108,8 @@ impl Jobs {
                 .push(Violation::new(format!("job {id} ended after {passed_ns} ns, and is recorded as {view:?}")));
         }
         let is_own = |reason: &&String| OWN_REASONS.iter().any(|own| reason.contains(own));
-        let reason = view.reason.as_ref().filter(|reason| !is_own(reason) && job.script.talk.deserter == 0);
+        let are_to_stay = job.script.talk.deserter == 0 && (job.script.course.loser == 0 || job.script.course.outlives);
+        let reason = view.reason.as_ref().filter(|reason| !is_own(reason) && are_to_stay);
         if let Some(reason) = reason.filter(|_| self.is_calm) {
             self.found.push(Violation::new(format!("job {id} ended, where nothing went wrong, because {reason}")));
         }

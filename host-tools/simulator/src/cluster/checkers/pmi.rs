@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_api::job::JobView;
-use coppice_protocol::ids::{JobId, NodeId};
+use coppice_protocol::ids::JobId;
 use coppice_protocol::limits::PMI_ASK_NS;
 
+use super::Troubles;
 use crate::checkers::Violation;
 use crate::cluster::queue::SECOND_NS;
 use crate::cluster::script::Script;
@@ -21,10 +22,6 @@ const STUCK_CALM_NS_MAX: u64 = 5 * SECOND_NS;
 
 /// How long a process that ends is there where nothing goes wrong, ns.
 const END_CALM_NS_MAX: u64 = 5 * SECOND_NS;
-/// How long after a node was in trouble a job may end because it was silent, ns: others wait for it, the service node
-/// is told, and then all ranks have to end.
-const AFTERMATH_NS: u64 = 80 * SECOND_NS;
-
 /// What a rank does or hears.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cluster) enum Note {
@@ -148,8 +145,6 @@ pub(in crate::cluster) struct Pmi {
     jobs: BTreeMap<u64, Job>,
     /// Whose each name is, by its mark.
     names: BTreeMap<String, u64>,
-    /// When each node was last in such trouble that others may not have heard of it, ns.
-    troubled_ns: BTreeMap<NodeId, u64>,
     /// Nothing goes wrong in this run.
     pub is_calm: bool,
     found: Vec<Violation>,
@@ -184,13 +179,6 @@ impl Pmi {
             job.was_killed = true;
             job.killed_ns.get_or_insert(now_ns);
         }
-    }
-
-    /// Others may not hear of a node until then: it is not there, or cut off. One that was not told of the job, as its
-    /// I/O node's disk does not answer, is there and says so.
-    pub(in crate::cluster) fn trouble(&mut self, node: NodeId, until_ns: u64) {
-        let troubled_ns = self.troubled_ns.entry(node).or_default();
-        *troubled_ns = until_ns.max(*troubled_ns);
     }
 
     /// A rank of the job with this mark does or hears something.
@@ -242,7 +230,7 @@ impl Pmi {
     }
 
     /// A user heard of its end. Gives how many barriers its ranks have left, all together.
-    pub(in crate::cluster) fn ended(&mut self, id: JobId, view: &JobView, now_ns: u64) -> u64 {
+    pub(in crate::cluster) fn ended(&mut self, id: JobId, view: &JobView, troubles: &Troubles, now_ns: u64) -> u64 {
         let mark = self.jobs.iter().find(|(_, job)| job.id == id).map(|(mark, _)| *mark);
         let Some(job) = mark.and_then(|mark| self.jobs.remove(&mark)) else { return 0 };
         let reason = view.reason.as_deref();
@@ -257,7 +245,7 @@ impl Pmi {
         } else if let Some(reason) = reason.filter(|reason| reason.contains("was ended by signal 15")) {
             // Only users send that.
             Some(format!("ended because {reason}, and not because a user wanted it to"))
-        } else if let Some(reason) = reason.filter(|reason| self.blames_the_innocent(reason, now_ns)) {
+        } else if let Some(reason) = reason.filter(|reason| troubles.is_no_reason(reason, now_ns)) {
             Some(format!("ended because {reason}, and nothing was the matter with them"))
         } else {
             // Three large ranks do not fit into a node, and one of them is ended.
@@ -271,16 +259,6 @@ impl Pmi {
             self.found.push(Violation::new(format!("job {id} of {} ranks {what}", job.ranks)));
         }
         job.barriers.values().map(|barrier| barrier.left.len() as u64).sum()
-    }
-
-    /// Whether a job's reason to end is that a node did not answer another, and nothing was the matter with both.
-    fn blames_the_innocent(&self, reason: &str, now_ns: u64) -> bool {
-        let Some((silent, other)) = reason.split_once(" did not answer node ") else { return false };
-        let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).map(NodeId);
-        let nodes = [number(silent.rsplit(' ').next()), number(other.split(' ').next())];
-        let is_troubled =
-            |node| self.troubled_ns.get(&node).is_some_and(|until_ns| until_ns.saturating_add(AFTERMATH_NS) >= now_ns);
-        !nodes.into_iter().flatten().any(is_troubled)
     }
 
     pub(in crate::cluster) fn found(&mut self) -> &mut Vec<Violation> {

@@ -1,0 +1,40 @@
+//! When nodes were in such trouble that others may not have heard of them: who was well is to blame for nothing.
+
+use std::collections::BTreeMap;
+
+use coppice_protocol::ids::NodeId;
+
+use crate::cluster::queue::SECOND_NS;
+
+/// How long after a node was in trouble a job may end because it was silent, ns: others wait for it, the service node
+/// is told, and then all ranks have to end.
+const AFTERMATH_NS: u64 = 80 * SECOND_NS;
+
+/// See this module.
+#[derive(Debug, Default)]
+pub(in crate::cluster) struct Troubles {
+    /// Until when each node was, ns.
+    until_ns: BTreeMap<NodeId, u64>,
+}
+
+impl Troubles {
+    /// Others may not hear of a node until then: it is not there, or cut off. One that was not told of the job, as its
+    /// I/O node's disk does not answer, is there and says so.
+    pub(in crate::cluster) fn strike(&mut self, node: NodeId, until_ns: u64) {
+        let known_ns = self.until_ns.entry(node).or_default();
+        *known_ns = until_ns.max(*known_ns);
+    }
+
+    /// Whether a node was in trouble since then.
+    pub(in crate::cluster) fn was(&self, node: NodeId, since_ns: u64) -> bool {
+        self.until_ns.get(&node).is_some_and(|until_ns| *until_ns >= since_ns)
+    }
+
+    /// Whether a job's reason to end is that a node did not answer another, and nothing was the matter with both.
+    pub(in crate::cluster) fn is_no_reason(&self, reason: &str, now_ns: u64) -> bool {
+        let Some((silent, other)) = reason.split_once(" did not answer node ") else { return false };
+        let number = |text: Option<&str>| text.and_then(|text| text.parse().ok()).map(NodeId);
+        let nodes = [number(silent.rsplit(' ').next()), number(other.split(' ').next())];
+        !nodes.into_iter().flatten().any(|node| self.was(node, now_ns.saturating_sub(AFTERMATH_NS)))
+    }
+}
