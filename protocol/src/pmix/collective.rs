@@ -5,10 +5,10 @@
 //! until it hears what came of it, and then says thanks; so the leader knows what it may forget, and what comes twice
 //! counts once. It asks nodes that it waits for whether they are still there, and they say if a member has left.
 //!
-//! **A call fails** if a member cannot come. All that can are told, each for the call that it makes: the leader waits for
-//! its own members, a node that says that one of its own has left hears so at once, and for one that brings its part
-//! only after the call has failed that is noted, as its next part is for the next call. A node that has given up a leader
-//! who was silent says so until it hears that the leader knows.
+//! **A call fails** if a member cannot come. All that can are told, each for the call that it makes: the leader waits
+//! for its own members, a node that says that one of its own has left hears so at once, and for one that brings its
+//! part only after the call has failed that is noted, as its next part is for the next call. A node that has given up a
+//! leader who was silent says so until it hears that the leader knows.
 //!
 //! **Checkpoints.** Who has written down what it knows does nothing until the ranks run again
 //! ([`Collectives::hold`]), which is when all nodes have. What was told and not thanked for is written down, and so are

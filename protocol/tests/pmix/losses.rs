@@ -146,8 +146,8 @@ fn otherwise_it_ends_with_the_rank() {
     assert!(matches!(nodes.events[..], [Event::Failed(Failure::NotFinalized { rank: Rank(1), .. })]));
 }
 
-/// A rank has ended, and others make a call with it one after the other, whoever comes first: each is told for each call,
-/// and none waits for what another one does later.
+/// A rank has ended, and others make a call with it one after the other, whoever comes first: each is told for each
+/// call, and none waits for what another one does later.
 #[test]
 fn each_member_is_told_of_each_call_with_a_rank_that_is_lost() {
     for counts in [&[2, 2, 2][..], &[3, 3], &[2, 1, 2, 1], &[1; 6]] {

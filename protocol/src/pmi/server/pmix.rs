@@ -37,7 +37,8 @@ fn has(stream: &[u8], key: Option<&[u8]>, dialect: Dialect) -> bool {
 /// Bytes of a key of pieces: a zero byte, how they are written, and the rank.
 const PREFIX_BYTES: usize = 6;
 
-/// Keys of a rank's pieces begin like this; then comes which piece it is, and of which version of what the rank has put.
+/// Keys of a rank's pieces begin like this; then comes which piece it is, and of which version of what the rank has
+/// put.
 fn prefix(rank: Rank, dialect: Dialect) -> [u8; PREFIX_BYTES] {
     let [a, b, c, d] = rank.0.to_be_bytes();
     let dialect = match dialect {

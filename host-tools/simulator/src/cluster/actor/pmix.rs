@@ -1,7 +1,7 @@
 //! What a program does with PMIx, at a socket.
 //!
-//! Registers: `rbp` the socket, `r15` how many things it has done, `r14` how far it is with one, `r12` the length of what
-//! it says.
+//! Registers: `rbp` the socket, `r15` how many things it has done, `r14` how far it is with one, `r12` the length of
+//! what it says.
 
 use coppice_hal::user::UserExit;
 use coppice_protocol::limits::PMIX_PORT;

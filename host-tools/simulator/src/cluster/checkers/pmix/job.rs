@@ -15,8 +15,8 @@ use crate::cluster::pmix::{Ask, Course, Fence, Loss, Reply, Told, Want};
 use crate::cluster::queue::SECOND_NS;
 use crate::cluster::script::Script;
 
-/// How long before a rank hears that a node is silent something was the matter with one at the latest, ns: it was silent
-/// that long, and clocks differ.
+/// How long before a rank hears that a node is silent something was the matter with one at the latest, ns: it was
+/// silent that long, and clocks differ.
 const SILENT_NS: u64 = PMI_SILENCE_NS + 10 * SECOND_NS;
 /// How much later it may be seen that a rank is gone than others hear of it, ns.
 const SEEN_NS_MAX: u64 = SECOND_NS;
@@ -120,8 +120,8 @@ impl Job {
         }
     }
 
-    /// Whether nodes of it may have been silent for others since then. One that is not told of the job, as its I/O node's
-    /// disk does not answer, says so where a fence of all waits for it, and nowhere else.
+    /// Whether nodes of it may have been silent for others since then. One that is not told of the job, as its I/O
+    /// node's disk does not answer, says so where a fence of all waits for it, and nowhere else.
     fn was_troubled(&self, troubles: &Troubles, since_ns: u64) -> bool {
         let have_begun = self.begun_ns.is_some_and(|begun_ns| begun_ns < since_ns);
         !have_begun || self.is_struck(troubles, since_ns)
