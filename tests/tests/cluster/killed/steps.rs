@@ -5,7 +5,7 @@
 //! at each step, as `cargo xtask soak` has it.
 
 use std::fs::DirEntry;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use coppice_tests::Cluster;
 use coppice_tests::cluster::{finish_child, wait_until};
 use coppice_tests::random::told;
 
-use super::{Aim, Held, VICTIMS, Victim};
+use super::{Aim, Held, IO_NODE, VICTIMS, Victim};
 use crate::checkpoint::{checkpoint, end, files_below, restart, said, start, wait_for};
 use crate::mpi;
 use crate::regions::{has_secret, region, slots, storage};
@@ -85,6 +85,15 @@ struct Before<'a> {
     /// Bytes in the storage, and how many the last checkpoint had put there.
     stored: u64,
     of_each: u64,
+    /// Processes of its I/O nodes.
+    io_nodes: Vec<i32>,
+}
+
+/// Whether one of these processes has a file open.
+fn has_open(processes: &[i32], file: &Path) -> bool {
+    let open = |process: &i32| std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    // One that is closed meanwhile is no link any more.
+    processes.iter().flat_map(open).any(|entry| std::fs::read_link(entry.path()).is_ok_and(|found| found == file))
 }
 
 /// The regions that there are.
@@ -145,6 +154,23 @@ impl Before<'_> {
         }
     }
 
+    /// Looks until each I/O node drains its node's slot, as it was told to, or has done so.
+    fn wait_for_drains(&self) {
+        let end = Instant::now() + STEP_TIME_MAX;
+        self.wait_for(Step::First);
+        let is_drained = |node| {
+            all_slots(self.cluster)
+                .iter()
+                .any(|(of, key, state)| *of == node && *state == State::Drained && !self.slots.contains(&(*of, *key)))
+        };
+        let is_told = |(node, path): (u32, PathBuf)| {
+            has_open(&self.io_nodes, &path.canonicalize().unwrap_or(path)) || is_drained(node)
+        };
+        while !regions(self.cluster).all(is_told) && self.step() < Step::Manifest {
+            assert!(Instant::now() < end, "an I/O node was not told to drain what its node has");
+        }
+    }
+
     /// Looks until it is so far, without a pause, as it is not for long. Gives how far it is then.
     fn wait_for(&self, step: Step) -> Step {
         let end = Instant::now() + STEP_TIME_MAX;
@@ -197,7 +223,9 @@ impl Try<'_> {
         let stored = stored_bytes(cluster);
         let round = rounds_further(cluster, job, 2);
         let slots = all_slots(cluster).into_iter().map(|(node, key, _)| (node, key)).collect();
-        let before = Before { cluster, job: job.to_owned(), slots, stored, of_each: stored - empty };
+        let all = cluster.processes().into_iter();
+        let io_nodes = all.filter(|process| process.command.contains(IO_NODE)).map(|process| process.pid).collect();
+        let before = Before { cluster, job: job.to_owned(), slots, stored, of_each: stored - empty, io_nodes };
         let aim = Aim::at(cluster, self.victim, self.number);
         let service_node = Aim::at(cluster, Victim::ServiceNode, 0);
         let mut command = cluster.command(&["checkpoint", job]);
@@ -206,7 +234,7 @@ impl Try<'_> {
         // Nodes that give it to them themselves want to be asked meanwhile.
         let is_drained = !before.slots.is_empty();
         let held = (is_drained && Step::First < self.step && self.step < Step::Manifest).then(|| {
-            before.wait_for(Step::First);
+            before.wait_for_drains();
             Held::stop(&service_node)
         });
         let seen = before.wait_for(self.step);
