@@ -6,6 +6,7 @@
 
 mod counters;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -18,6 +19,7 @@ use crate::inspect::{Inspect, Inspected};
 use crate::keep::{Keep, Kept};
 use crate::ras::RasEvent;
 use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
+use crate::spawn::{Joined, Origin, Spawn, Spawned};
 use crate::staging::Staging;
 use crate::text::ByteString;
 use crate::trace::Traced;
@@ -90,6 +92,10 @@ pub enum ToNode {
         /// The ranks, at most [`crate::limits::RANKS_PER_NODE_MAX`].
         ranks: Vec<Rank>,
     },
+    /// Nodes have come to a job's network: answered with [`ToIoNode::Joined`]. May be said again.
+    Joined(Joined),
+    /// What came of a rank's wish for more ranks. May be said again.
+    Spawned(Spawned),
     /// No rank of a job runs on any node: what is kept of it for ranks elsewhere goes. Not said to a node that is not
     /// connected then; such a one forgets a job when it is told of the next.
     Forget {
@@ -151,6 +157,15 @@ pub enum ToIoNode {
     WantsCheckpoint {
         /// The job.
         job: JobId,
+    },
+    /// A rank here wants others to be started.
+    Spawns(Spawn),
+    /// Nodes that have come to a job's network are known here.
+    Joined {
+        /// The job.
+        job: JobId,
+        /// How many nodes the network has, of which all are known.
+        nodes: u32,
     },
 }
 
@@ -256,6 +271,10 @@ pub struct Launch {
     pub restore: Option<Restore>,
     /// The job goes on when a rank of it ends that has spoken PMI and has not finalized.
     pub outlives_ranks: bool,
+    /// How many ranks there could be, those of the job counted, if more are started.
+    pub universe: u32,
+    /// A rank of another job has started it.
+    pub origin: Option<Box<Origin>>,
 }
 
 /// A rank that a signal is about to end.

@@ -16,6 +16,7 @@
 //! | [`checkpoint`] | inside `control`, `pset`, `ship` and [`inspect`] | what a job was, kept |
 //! | [`region`] | node → I/O node, in a file that both have | what a node has kept and the I/O node pulls |
 //! | [`trace`] | node → service node, inside `ship` | what a traced rank did |
+//! | [`spawn`] | inside `control` and `pset` | ranks that a rank starts |
 //! | [`trees`] | – | shapes of trees over the members of a group |
 //! | [`psets`] | – | which nodes make up which pset |
 //! | [`program`] | – | what a static program is, and why a file is not one |
@@ -45,6 +46,7 @@ pub mod retain;
 pub mod session;
 pub mod ship;
 pub mod signal;
+pub mod spawn;
 pub mod staging;
 pub mod syscalls;
 pub mod text;

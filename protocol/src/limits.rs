@@ -170,6 +170,17 @@ pub const PMI_LETTER_BYTES_MAX: usize = 1024;
 /// Bytes of letters about names that wait to be sent, of a node about a job; further ones are lost, as if on the way.
 pub const PMI_LETTERS_BYTES_MAX: usize = 256 * 1024;
 
+/// What the texts of a rank's wish for more ranks may take, bytes: arguments, and keys for those ranks. With more it is
+/// refused.
+pub const SPAWN_TEXTS_BYTES_MAX: usize = 64 * 1024;
+
+/// What each of these texts takes beside its bytes, about, bytes.
+pub const SPAWN_TEXT_BYTES: usize = 32;
+
+/// Ranges in which nodes may have come to the network of a job's family, one after the other; beyond, ranks that would
+/// bring more are refused.
+pub const FAMILY_RANGES_MAX: usize = 1024;
+
 /// Bytes of answers that a rank may leave unread; beyond, what it says is not read either.
 pub const PMI_ANSWER_BYTES_MAX: usize = 16 * 1024;
 

@@ -4,6 +4,7 @@
 //! Each message is a little-endian `u32` length (at most [`MESSAGE_BYTES_MAX`]) and that many bytes of postcard. The
 //! first message to the I/O node is [`ToPset::Configure`].
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -19,6 +20,7 @@ use crate::ras::RasEvent;
 use crate::region::SlotKey;
 use crate::retain::{Discarded, Retained};
 use crate::ship::Stream;
+use crate::spawn::{Joined, Origin, Spawn, Spawned};
 use crate::staging::Staging;
 use crate::text::ByteString;
 use crate::trace::Traced;
@@ -26,7 +28,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
-pub const VERSION: u16 = 18;
+pub const VERSION: u16 = 19;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -94,6 +96,10 @@ pub enum ToPset {
         /// The ranks.
         ranks: Vec<Rank>,
     },
+    /// As [`crate::control::ToNode::Joined`], for all of the job's nodes on this pset. Each answers.
+    Joined(Joined),
+    /// As [`crate::control::ToNode::Spawned`].
+    Spawned(Spawned),
     /// Standard input for the job's input rank.
     Input {
         /// The job.
@@ -218,6 +224,10 @@ pub struct StartJob {
     pub core_file: bool,
     /// As [`crate::control::Launch::outlives_ranks`].
     pub outlives_ranks: bool,
+    /// As [`crate::control::Launch::universe`].
+    pub universe: u32,
+    /// As [`crate::control::Launch::origin`].
+    pub origin: Option<Box<Origin>>,
 }
 
 /// One rank of a job, and where it is to run.
@@ -400,6 +410,22 @@ pub enum FromPset {
     WantsCheckpoint {
         /// The job.
         job: JobId,
+    },
+    /// A rank wants others to be started. Answered with [`ToPset::Spawned`].
+    Spawns {
+        /// The rank's node.
+        node: NodeId,
+        /// What it wants.
+        spawn: Spawn,
+    },
+    /// A node's answer to [`ToPset::Joined`].
+    Joined {
+        /// The node.
+        node: NodeId,
+        /// The job.
+        job: JobId,
+        /// As [`crate::control::ToIoNode::Joined`].
+        nodes: u32,
     },
 }
 

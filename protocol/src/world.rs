@@ -1,6 +1,7 @@
 //! Where a job's ranks are, as a launch says it: nodes in ranges and as many ranks on each, so that it is short however
 //! large the job is. From it every node knows every rank's address, and none is ever exchanged.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -43,7 +44,7 @@ const NETWORK_CONTEXT: &[u8] = b"Coppice tag of a job's packets, version 2";
 pub const NETWORK_TAG_BYTES: usize = 8;
 
 /// Whose a packet between programs is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkTag(pub [u8; NETWORK_TAG_BYTES]);
 
 /// Nodes with consecutive numbers.
@@ -65,6 +66,24 @@ pub struct World {
     pub ranks_per_node: u32,
     /// The nodes.
     pub nodes: Vec<NodeRange>,
+    /// The family whose network it is in, if a rank of another job has started it.
+    pub kin: Option<Box<Kin>>,
+}
+
+/// Jobs that come from one, as ranks of them have started others, are a family: they are in one network, that of the
+/// first, in which each node has its number from the order in which they came.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kin {
+    /// What packets of all of them carry.
+    pub tag: NetworkTag,
+    /// The nodes that were there before, also of jobs that are over.
+    pub before: Vec<NodeRange>,
+}
+
+fn count(ranges: &[NodeRange]) -> u32 {
+    let nodes: u64 = ranges.iter().map(|range| u64::from(range.count)).sum();
+    // At most NODE_ADDRESSES_MAX.
+    nodes.min(NODE_ADDRESSES_MAX.into()) as u32
 }
 
 impl World {
@@ -78,22 +97,37 @@ impl World {
                 _ => ranges.push(NodeRange { first: node, count: 1 }),
             }
         }
-        Self { key, ranks_per_node, nodes: ranges }
+        Self { key, ranks_per_node, nodes: ranges, kin: None }
     }
 
     /// How many nodes there are, at most [`NODE_ADDRESSES_MAX`].
     #[must_use]
     pub fn node_count(&self) -> u32 {
-        let nodes: u64 = self.nodes.iter().map(|range| u64::from(range.count)).sum();
-        // At most NODE_ADDRESSES_MAX.
-        nodes.min(NODE_ADDRESSES_MAX.into()) as u32
+        count(&self.nodes)
     }
 
-    /// The number in the cluster that a node of the job has, if it is one.
+    /// What the packets of job `id` carry, whose world this is.
+    #[must_use]
+    pub fn network_tag(&self, id: JobId) -> NetworkTag {
+        self.kin.as_ref().map_or_else(|| self.key.network_tag(id), |kin| kin.tag)
+    }
+
+    /// The number in the job's network that its first node has.
+    #[must_use]
+    pub fn first_node(&self) -> JobNode {
+        JobNode(self.kin.as_ref().map_or(0, |kin| count(&kin.before)))
+    }
+
+    /// All nodes of the job's network, in its order: those that were there before, and its own.
+    pub fn network(&self) -> impl Iterator<Item = &NodeRange> {
+        self.kin.iter().flat_map(|kin| &kin.before).chain(&self.nodes)
+    }
+
+    /// The number in the cluster that a node of the job's network has, if it is one.
     #[must_use]
     pub fn id_of(&self, node: JobNode) -> Option<NodeId> {
         let mut left = node.0;
-        for NodeRange { first, count } in &self.nodes {
+        for NodeRange { first, count } in self.network() {
             if left < *count {
                 return Some(NodeId(first.0.wrapping_add(left)));
             }
@@ -105,7 +139,7 @@ impl World {
     /// The node that has a rank.
     #[must_use]
     pub fn node_of(&self, rank: Rank) -> JobNode {
-        JobNode(rank.0 / self.ranks_per_node.max(1))
+        JobNode(self.first_node().0.saturating_add(rank.0 / self.ranks_per_node.max(1)))
     }
 
     /// The places of all ranks of a job of `size`.
@@ -131,17 +165,18 @@ impl World {
                 places.add(NodeId(last), 1, left)?;
             }
         }
-        places.finish()
+        Ok(places.finish()?.behind(self.first_node()))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::boxed::Box;
     use alloc::format;
     use alloc::vec;
     use alloc::vec::Vec;
 
-    use super::{JobKey, NodeRange, World};
+    use super::{JobKey, Kin, NetworkTag, NodeRange, World};
     use crate::ids::{JobId, JobNode, NodeId, Rank};
     use crate::limits::{NODE_ADDRESSES_MAX, RANKS_PER_NODE_MAX};
     use crate::pmi::{NodeRanks, PlacementError};
@@ -183,6 +218,23 @@ mod tests {
         assert!(strange.into_iter().all(|bytes| JobNode::of(address(bytes)).is_none()));
         // The cluster's own stations have none of these addresses.
         assert!([0, NODE_ADDRESSES_MAX - 1].into_iter().all(|node| JobNode::of(NodeId(node).address()).is_none()));
+    }
+
+    #[test]
+    fn nodes_of_a_job_that_a_rank_has_started_come_behind_those_that_were_there() {
+        let own = world(2, &[7, 8]);
+        let before = world(1, &[70, 71, 3]).nodes;
+        let world = World { kin: Some(Box::new(Kin { tag: NetworkTag([5; 8]), before })), ..own.clone() };
+        assert_eq!((world.first_node(), world.node_count()), (JobNode(3), 2));
+        assert_eq!([0, 1, 2].map(|rank| world.node_of(Rank(rank))), [3, 3, 4].map(JobNode));
+        let ids: Vec<_> = (0..6).map(|node| world.id_of(JobNode(node)).map(|id| id.0)).collect();
+        assert_eq!(ids, [Some(70), Some(71), Some(3), Some(7), Some(8), None]);
+        assert_eq!(world.network_tag(JobId(9)), NetworkTag([5; 8]));
+        assert_eq!(own.network_tag(JobId(9)), own.key.network_tag(JobId(9)));
+        // Where its ranks are is its own.
+        let (placement, alone) = (world.placement(3).unwrap(), own.placement(3).unwrap());
+        assert_eq!((placement.place(1), placement.nodes()), (alone.place(1), alone.nodes()));
+        assert_eq!([&placement, &alone].map(|places| places.job_node(1)), [4, 1].map(JobNode));
     }
 
     #[test]

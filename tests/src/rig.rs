@@ -237,6 +237,8 @@ impl Rig {
             core_file: false,
             restore: None,
             outlives_ranks: false,
+            universe: 0,
+            origin: None,
         }
     }
 

@@ -80,9 +80,21 @@ pub struct Submission {
     /// restarts; what somebody submits has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_from: Option<CheckpointName>,
+    /// The rank of another job that has started it. The service node says so; what somebody submits has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawned_by: Option<SpawnedBy>,
     /// Checkpoints are made of it by itself, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_policy: Option<CheckpointPolicy>,
+}
+
+/// A rank that has started a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnedBy {
+    /// Its job.
+    pub job: u64,
+    /// The rank.
+    pub rank: u32,
 }
 
 /// What becomes of a job when a rank of it ends that has begun to speak PMI and has not finalized, or a node of it is
@@ -201,6 +213,9 @@ pub struct JobView {
     /// The checkpoint that it goes on from, if it was restarted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarted_from: Option<CheckpointName>,
+    /// The rank of another job that has started it, if one has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawned_by: Option<SpawnedBy>,
     /// Checkpoints are made of it by itself, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_policy: Option<CheckpointPolicy>,
@@ -364,6 +379,7 @@ mod tests {
             core_file: false,
             on_rank_failure: OnRankFailure::End,
             restarted_from: None,
+            spawned_by: None,
             checkpoint_policy: None,
         }
     }

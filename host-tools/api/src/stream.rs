@@ -71,6 +71,20 @@ pub enum JobEvent {
         /// The signal.
         signal: u8,
     },
+    /// A rank of it has started this job, which belongs to whoever runs this one: he is to take its stream, too.
+    Spawned {
+        /// The new job.
+        job: u64,
+        /// The rank.
+        rank: u32,
+    },
+    /// A rank of it wanted others to be started, and none are.
+    NotSpawned {
+        /// The rank.
+        rank: u32,
+        /// Why, one line.
+        reason: String,
+    },
     /// It is over; nothing follows.
     Ended(Box<JobView>),
     /// That was all that is kept of its output, up to now if it is under way; nothing follows.

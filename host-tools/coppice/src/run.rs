@@ -1,6 +1,7 @@
 //! `coppice run`: a job from its submission to its end, its streams being ours.
 
 mod core_files;
+mod family;
 mod input;
 mod labels;
 pub(crate) mod output;
@@ -27,8 +28,10 @@ use coppice_api::stream::{JobEvent, StreamFrame};
 use coppice_api::{ByteString, Client, shown};
 use indicatif::ProgressBar;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::UnboundedSender;
 
 use self::core_files::CoreFiles;
+use self::family::{Family, Manner};
 use self::input::Input;
 use self::output::{Output, OutputError};
 use self::trace::Trace;
@@ -108,8 +111,12 @@ impl Following {
         accepted: &Cell<Option<u64>>,
     ) -> anyhow::Result<ExitCode> {
         let input = self.reads_input.then(Input::of_ours);
+        let Self { core_file, label, json, quiet, .. } = self;
+        let mut family = Family::new(client, Manner { core_file, label, json, quiet });
+        let tell = family.tell();
         let view = loop {
-            let End::Job(view) = self.follow_one(client, job, input.as_ref()).await? else {
+            let followed = family.beside(self.follow_one(client, job, input.as_ref(), &tell)).await?;
+            let End::Job(view) = followed else {
                 return Ok(ExitCode::from(EXIT_PIPE));
             };
             let Some((next, line)) = view.continued_as.zip(goes_on(&view)) else { break view };
@@ -120,17 +127,25 @@ impl Following {
             }
         };
         explain_end(client, &view).await?;
+        let of_family = family.followed_to_the_end().await;
         if self.json {
             // It has in it what the line below says.
             print_json(&client.job(job).await?)?;
         } else if let Some(line) = warm::line(&view).filter(|_| !self.quiet) {
             say(&line);
         }
-        Ok(ExitCode::from(view.exit_status.unwrap_or(EXIT_COPPICE)))
+        let status = view.exit_status.unwrap_or(EXIT_COPPICE);
+        Ok(ExitCode::from(of_family.filter(|_| status == 0).unwrap_or(status)))
     }
 
-    /// Follows one job to its end.
-    async fn follow_one(&mut self, client: &Client, job: u64, input: Option<&Input>) -> anyhow::Result<End> {
+    /// Follows one job to its end. Those that its ranks start are told.
+    async fn follow_one(
+        &mut self,
+        client: &Client,
+        job: u64,
+        input: Option<&Input>,
+        spawned: &UnboundedSender<u64>,
+    ) -> anyhow::Result<End> {
         let stream = client.stream(job).await?;
         let tracing = match self.trace.take() {
             Some(trace) => Some(tokio::spawn(trace.follow(client.trace(job, None).await?))),
@@ -140,7 +155,7 @@ impl Following {
         let _sending = input.map(|input| input.send(client, job));
         let mut core_files = self.core_file.then(|| CoreFiles::of(client, job));
         let output = Output::new(self.label, self.json);
-        let end = follow(stream, output, self.quiet, core_files.as_mut()).await?;
+        let end = follow(stream, output, self.quiet, core_files.as_mut(), Some(spawned)).await?;
         if matches!(end, End::ReaderGone) {
             return Ok(end);
         }
@@ -192,6 +207,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         core_file: run.options.core_file,
         on_rank_failure: run.on_rank_failure.into(),
         restarted_from: None,
+        spawned_by: None,
         checkpoint_policy: run.automatic.policy().map_err(|wrong| anyhow!(wrong))?,
     })
 }
@@ -216,11 +232,13 @@ pub(crate) enum End {
 }
 
 /// Passes output on until the job has ended, and has core files written of ranks that signals end, if they are wanted.
+/// Jobs that its ranks start are told to `spawned`.
 pub(crate) async fn follow(
     mut stream: JobStream,
     mut output: Output,
     quiet: bool,
     mut core_files: Option<&mut CoreFiles>,
+    spawned: Option<&UnboundedSender<u64>>,
 ) -> anyhow::Result<End> {
     let mut waiting: Option<Waiting> = None;
     let mut staging = progress::staging::Bar::default();
@@ -258,6 +276,15 @@ pub(crate) async fn follow(
             }
             Some(StreamFrame::Event(JobEvent::Dies { rank, signal })) => {
                 core_files.iter_mut().for_each(|core_files| core_files.rank_dies(rank, signal));
+                Ok(())
+            }
+            Some(StreamFrame::Event(JobEvent::Spawned { job, .. })) => {
+                // Whoever hears of them is there as long as we are.
+                let _ = spawned.map(|spawned| spawned.send(job));
+                Ok(())
+            }
+            Some(StreamFrame::Event(JobEvent::NotSpawned { rank, reason })) => {
+                say(&format!("rank {rank} wanted to spawn others, and none are started: {reason}"));
                 Ok(())
             }
             Some(StreamFrame::Event(JobEvent::Staged | JobEvent::Kept(_) | JobEvent::Unreadable { .. })) => Ok(()),

@@ -134,6 +134,8 @@ impl Machine {
             | ToPset::Trace { .. }
             | ToPset::Checkpointed { .. }
             | ToPset::NodeLost { .. }
+            | ToPset::Joined(_)
+            | ToPset::Spawned(_)
             | ToPset::Forget { .. }
             | ToPset::Input { .. }
             | ToPset::OutputTaken { .. } => self.order_for_job(order, now),

@@ -11,6 +11,7 @@
 mod ahead;
 mod asked;
 mod checkpoints;
+mod families;
 mod forget;
 mod hearing;
 mod helpers;
@@ -58,6 +59,8 @@ use coppice_qemu::machine::Accelerator;
 use tokio::sync::watch;
 
 pub use self::checkpoints::Newest;
+use self::families::Families;
+pub use self::families::SpawnRequest;
 use self::forget::Forgets;
 use self::hearing::Hearing;
 use self::helpers::{Helper, Pset};
@@ -140,6 +143,7 @@ pub struct Controller<P> {
     unclaimed: Unclaimed,
     unclaimed_traces: Unclaimed,
     logs: Logs,
+    families: Families,
     forgets: Forgets,
     inspections: Inspections,
     regions: Regions,
@@ -190,6 +194,7 @@ impl<P: Plant> Controller<P> {
             unclaimed: Unclaimed::default(),
             unclaimed_traces: Unclaimed::default(),
             logs: Logs::default(),
+            families: Families::default(),
             forgets: Forgets::default(),
             inspections: Inspections::default(),
             regions: Regions::default(),
@@ -282,6 +287,7 @@ impl<P: Plant> Controller<P> {
             self.nodes.deadline(),
             self.unclaimed.deadline(),
             self.unclaimed_traces.deadline(),
+            self.families.deadline(),
             self.forgets.deadline(),
             self.inspections.deadline(),
             self.regions.deadline(),
@@ -304,6 +310,7 @@ impl<P: Plant> Controller<P> {
         self.advance_jobs(now);
         self.unclaimed.expire(now.instant);
         self.unclaimed_traces.expire(now.instant);
+        self.give_up_joining(now);
         self.advance_forgets(now);
         self.inspections.give_up(now);
         self.regions.give_up(now);
@@ -315,6 +322,7 @@ impl<P: Plant> Controller<P> {
 
     /// Starts whatever has become possible.
     fn settle(&mut self, now: Now) {
+        self.advance_families(now);
         if self.state != ClusterState::Stopping {
             self.start_io_nodes(now);
             self.boot_nodes(now);

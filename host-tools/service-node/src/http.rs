@@ -13,6 +13,7 @@ mod links;
 mod logs;
 mod programs;
 mod restart;
+mod spawn;
 mod streams;
 mod verifying;
 

@@ -44,6 +44,16 @@ pub const LAUNCHED_TEXT_BYTES: usize = 48;
 /// How long a submitted job waits for its stream to be opened; then it is killed.
 pub const ATTACH_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// How long a job that a rank wants may wait for nodes that are too few while others of its family run, which may be
+/// about to end.
+pub const JOIN_NODES_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How long the nodes of a job may take to know those of one that a rank of it wants; then it is not started.
+pub const JOIN_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Ranks that wait for others to be started; a further one is refused.
+pub const WISHES_MAX: usize = 256;
+
 /// How long the ranks of a killed job may take to end; then their nodes count as lost and are rebooted.
 pub const KILL_TIME_MAX: Duration = Duration::from_secs(15);
 

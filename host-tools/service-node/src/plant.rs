@@ -9,6 +9,7 @@ use coppice_api::link::{Direction, LinkCounters, LinkShape, LinkShapes, Recordin
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_protocol::spawn::Spawn;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 
@@ -89,6 +90,10 @@ pub trait Plant {
     /// Has something done with checkpoints → [`PlantEvent::Checkpoint`].
     fn checkpoint(&mut self, order: CheckpointOrder);
 
+    /// Has the program looked for that a rank wants to run → [`crate::controller::Request::Spawn`], or
+    /// [`crate::controller::Request::NotSpawned`].
+    fn spawn(&mut self, order: SpawnOrder);
+
     /// Starts a node's machine → [`PlantEvent::Machine`].
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator);
 
@@ -118,6 +123,26 @@ pub enum CheckpointOrder {
         /// What it was submitted with.
         submission: Box<Submission>,
     },
+}
+
+/// What takes long, and is done beside everything else.
+#[derive(Debug)]
+pub enum Task {
+    /// Something with checkpoints.
+    Checkpoint(CheckpointOrder),
+    /// Submitting what a rank wants.
+    Spawn(SpawnOrder),
+}
+
+/// A rank wants others to be started.
+#[derive(Clone, Debug)]
+pub struct SpawnOrder {
+    /// What it wants.
+    pub spawn: Spawn,
+    /// What the new job is to be submitted with, when its program is found.
+    pub submission: Box<Submission>,
+    /// It is that of the rank's own job.
+    pub is_found: bool,
 }
 
 /// What was done with checkpoints of a job.

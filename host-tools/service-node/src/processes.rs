@@ -37,7 +37,9 @@ use crate::limits::{FABRIC_COMMANDS_MAX, IMPORT_TIME_MAX, IMPORTS_MAX, PSET_MESS
 use crate::options::AcceleratorChoice;
 use crate::output::OutputOrder;
 use crate::output::keeper::Keeper;
-use crate::plant::{CheckpointOrder, FabricOrder, HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, Stop};
+use crate::plant::{
+    CheckpointOrder, FabricOrder, HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, SpawnOrder, Stop, Task,
+};
 use crate::store::{Held, ProgramStore, Source};
 
 /// The programs a cluster is made of.
@@ -91,7 +93,7 @@ pub struct Processes {
     events: mpsc::Sender<Event>,
     keeper: Keeper,
     /// Whoever carries these out. A job has one under way at a time, so jobs bound them.
-    checkpoints: mpsc::UnboundedSender<CheckpointOrder>,
+    tasks: mpsc::UnboundedSender<Task>,
     fabric: Option<Link>,
     io_nodes: BTreeMap<PsetId, Link>,
     /// Set to true to kill the machine.
@@ -99,20 +101,20 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// No process yet; what is to be done with checkpoints is for somebody else.
+    /// No process yet; what takes long is for somebody else.
     #[must_use]
     pub fn new(
         setup: Setup,
         store: ProgramStore,
         events: mpsc::Sender<Event>,
-        checkpoints: mpsc::UnboundedSender<CheckpointOrder>,
+        tasks: mpsc::UnboundedSender<Task>,
     ) -> Self {
         let keeper = Keeper::start(setup.paths.output(), events.clone());
         Self {
             setup,
             store,
             keeper,
-            checkpoints,
+            tasks,
             files: HostFiles::default(),
             checks: Arc::new(Semaphore::new(IMPORTS_MAX)),
             events,
@@ -253,8 +255,11 @@ impl Plant for Processes {
     }
 
     fn checkpoint(&mut self, order: CheckpointOrder) {
-        // There is somebody who takes it as long as there is a cluster.
-        let _ = self.checkpoints.send(order);
+        self.begin(Task::Checkpoint(order));
+    }
+
+    fn spawn(&mut self, order: SpawnOrder) {
+        self.begin(Task::Spawn(order));
     }
 
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {
@@ -276,6 +281,11 @@ impl Plant for Processes {
 }
 
 impl Processes {
+    fn begin(&self, task: Task) {
+        // There is somebody who takes it as long as there is a cluster.
+        let _ = self.tasks.send(task);
+    }
+
     /// Reports without waiting: orders are given by whoever takes the reports.
     fn report(&self, event: PlantEvent) {
         let events = self.events.clone();

@@ -97,6 +97,8 @@ impl Orders {
             | ToIoNode::Waits(_)
             | ToIoNode::Dies(_)
             | ToIoNode::WantsCheckpoint { .. }
+            | ToIoNode::Spawns(_)
+            | ToIoNode::Joined { .. }
             | ToIoNode::Retained(_)
             | ToIoNode::Ras(_)
             | ToIoNode::Inspected(_)
@@ -159,6 +161,8 @@ fn launch(job: JobId, program: ProgramId, use_retained: bool, context: &mut Cont
         traced: false,
         core_file: false,
         outlives_ranks: false,
+        universe: 0,
+        origin: None,
         restore: None,
     }
 }

@@ -24,6 +24,7 @@ use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::session::Channel;
+use coppice_protocol::spawn::{Joined, Spawned};
 use coppice_protocol::trace::Traced;
 
 pub use self::outbox::{Failures, Started, Trouble};
@@ -73,6 +74,12 @@ pub trait Processes: Send + Sync {
 
     /// A node of `job` is gone, and these ranks with it; the job goes on.
     fn node_lost(&self, job: JobId, node: NodeId, ranks: &[Rank]);
+
+    /// Nodes have come to the network of a job. How many nodes it has now that are known here.
+    fn joined(&self, joined: Joined) -> u32;
+
+    /// This came of what a rank wanted to be started.
+    fn spawned(&self, spawned: Spawned);
 
     /// No rank of `job` runs on any node: gives up what is kept of it for ranks elsewhere. Nothing of that is left when
     /// the future is done.

@@ -72,8 +72,9 @@ pub(crate) fn launch(
         let mut order = order;
         order.environment = seat.environment(&order.environment);
         let entered = net::job::enter(&order, &*node.network, &nodes_quota);
+        job.is_in_network(&*node.network, &nodes_quota);
         // The job has them, too.
-        order.world.nodes = Vec::new();
+        (order.world.nodes, order.world.kin, order.origin) = (Vec::new(), None, None);
         let shared = Arc::clone(&job);
         let mut life = Life { seat, process: None, launch_ns: 0, run_ns: 0 };
         let facts = Facts { client, job, node, ordered_ns };

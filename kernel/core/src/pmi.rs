@@ -40,6 +40,7 @@ use alloc::sync::Arc;
 use coppice_protocol::control::Launch;
 use coppice_protocol::ids::{JobId, JobNode, NodeId, Rank};
 use coppice_protocol::pmi::Placement;
+use coppice_protocol::spawn::Spawned;
 use coppice_protocol::world::NetworkTag;
 
 pub(crate) use self::endpoint::Endpoint;
@@ -98,8 +99,9 @@ impl Pmi {
             let charge = self.shared.quota.charge(bytes).map_err(|errno| format!("PMI: {errno}"))?;
             let placement = launch.world.placement(launch.size).map_err(|error| format!("placement: {error}"))?;
             let neighbours = Arc::clone(&self.shared.neighbours);
-            let job = Job::new(id, &launch.world.key, placement, self.shared.node, neighbours, failures, charge);
+            let job = Job::new(id, &launch.world, placement, self.shared.node, neighbours, failures, charge);
             let job = job.ok_or_else(|| format!("node {} has no part in the job", self.shared.node))?;
+            job.set_origin(launch.origin.clone(), launch.universe);
             job.set_program(&executable(&launch.directory, &launch.path), PROCESS_IDS);
             if launch.restore.is_some() {
                 job.await_record();
@@ -132,6 +134,14 @@ impl Pmi {
     pub(crate) fn node_lost(&self, id: JobId, node: NodeId, ranks: &[Rank]) -> Option<(NetworkTag, JobNode)> {
         let job = self.shared.jobs.lock().get(&id).cloned();
         job.and_then(|job| job.node_lost(node, ranks))
+    }
+
+    /// This came of what a rank here wanted to be started.
+    pub(crate) fn spawned(&self, spawned: Spawned) {
+        let job = self.shared.jobs.lock().get(&spawned.job).cloned();
+        if let Some(job) = job {
+            job.spawned(spawned);
+        }
     }
 
     /// No rank of the job runs on any node. When it is done, nothing of the job is left here.

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use coppice_protocol::ids::{JobNode, MacAddress, NodeId};
+use coppice_protocol::limits::NODE_ADDRESSES_MAX;
 use coppice_protocol::world::{NetworkTag, NodeRange, World};
 
 /// Nodes of a job with consecutive numbers, in the job and in the cluster.
@@ -28,7 +29,7 @@ pub struct JobNetwork {
     /// In the order of their numbers in the job.
     runs: Vec<Run>,
     count: u32,
-    _kept: Option<Box<dyn Send + Sync>>,
+    kept: Vec<Box<dyn Send + Sync>>,
 }
 
 impl JobNetwork {
@@ -43,20 +44,50 @@ impl JobNetwork {
     #[must_use]
     pub fn new(tag: NetworkTag, world: &World, own: JobNode) -> Option<Self> {
         let mut runs = Vec::new();
-        runs.try_reserve_exact(world.nodes.len()).ok()?;
-        let mut first = 0_u32;
-        for NodeRange { first: node, count } in &world.nodes {
-            runs.push(Run { first, node: *node });
-            first = first.checked_add(*count)?;
-        }
-        let count = world.node_count();
-        (own.0 < count).then_some(Self { tag, own, runs, count, _kept: None })
+        runs.try_reserve_exact(world.network().count()).ok()?;
+        let mut network = Self { tag, own, runs, count: 0, kept: Vec::new() };
+        network.add(world.network())?;
+        (own.0 < network.count).then_some(network)
     }
 
-    /// Keeps something for as long as this is there.
+    /// Keeps something for as long as this is there, if there is memory for that.
     #[must_use]
-    pub fn keeping(self, kept: impl Send + Sync + 'static) -> Self {
-        Self { _kept: Some(Box::new(kept)), ..self }
+    pub fn keeping(mut self, kept: impl Send + Sync + 'static) -> Option<Self> {
+        self.keep(Box::new(kept)).then_some(self)
+    }
+
+    fn keep(&mut self, kept: Box<dyn Send + Sync>) -> bool {
+        let has_room = self.kept.try_reserve(1).is_ok();
+        if has_room {
+            self.kept.push(kept);
+        }
+        has_room
+    }
+
+    /// Nodes come behind those that are there. `None`, and nothing is changed, if they are too many.
+    fn add<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeRange>) -> Option<()> {
+        let (runs, mut count) = (self.runs.len(), self.count);
+        for NodeRange { first: node, count: more } in nodes {
+            let all = count.checked_add(*more).filter(|all| *all <= NODE_ADDRESSES_MAX);
+            let Some(all) = all.filter(|_| self.runs.try_reserve(1).is_ok()) else {
+                self.runs.truncate(runs);
+                return None;
+            };
+            self.runs.push(Run { first: count, node: *node });
+            count = all;
+        }
+        self.count = count;
+        Some(())
+    }
+
+    /// Nodes have come to the job's network, of which the first has the number `first` in it; `kept` as with
+    /// [`Self::keeping`]. How many nodes it has then: as many as before if these are there already, are not the next,
+    /// or there is no memory.
+    pub(crate) fn join(&mut self, first: u32, nodes: &[NodeRange], kept: Box<dyn Send + Sync>) -> u32 {
+        if first == self.count && self.keep(kept) && self.add(nodes.iter()).is_none() {
+            self.kept.pop();
+        }
+        self.count
     }
 
     /// What the job's packets carry.
@@ -92,6 +123,9 @@ impl JobNetwork {
 
 #[cfg(test)]
 mod tests {
+    use alloc::boxed::Box;
+    use alloc::vec::Vec;
+
     use coppice_protocol::ids::{JobNode, MacAddress, NodeId};
     use coppice_protocol::world::{JobKey, NetworkTag, NodeRange, World};
 
@@ -100,7 +134,7 @@ mod tests {
     fn network(ranges: &[(u32, u32)], own: u32) -> Option<JobNetwork> {
         let range = |(first, count): &(u32, u32)| NodeRange { first: NodeId(*first), count: *count };
         let nodes = ranges.iter().map(range).collect();
-        let world = World { key: JobKey([1; 32]), ranks_per_node: 1, nodes };
+        let world = World { key: JobKey([1; 32]), ranks_per_node: 1, nodes, kin: None };
         JobNetwork::new(NetworkTag([7; 8]), &world, JobNode(own))
     }
 
@@ -113,6 +147,20 @@ mod tests {
         assert_eq!(network.station(JobNode(u32::MAX)), None);
         assert_eq!(network.station_of(NodeId(7).address()), None);
         assert_eq!((network.count(), network.own()), (6, JobNode(5)));
+    }
+
+    #[test]
+    fn nodes_come_to_it_behind_those_that_are_there() {
+        let mut network = network(&[(7, 2)], 0).expect("a node of the job");
+        let nodes = [NodeRange { first: NodeId(20), count: 2 }, NodeRange { first: NodeId(7), count: 1 }];
+        let mut join = |first| network.join(first, &nodes, Box::new(()));
+        // Not the next; these; the same again.
+        assert_eq!([join(3), join(2), join(2)], [2, 5, 5]);
+        let of = |node: u32| Some(MacAddress::of(NodeId(node).address()));
+        let found: Vec<_> = (0..6).map(|node| network.station_of(JobNode(node).address())).collect();
+        assert_eq!(found, [of(7), of(8), of(20), of(21), of(7), None]);
+        let endless = [NodeRange { first: NodeId(9), count: 1 }, NodeRange { first: NodeId(0), count: u32::MAX }];
+        assert_eq!((network.join(5, &endless, Box::new(())), network.station(JobNode(5))), (5, None));
     }
 
     #[test]

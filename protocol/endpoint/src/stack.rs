@@ -1,5 +1,6 @@
 //! The stack: one device, an IPv4 address in each of its networks, many sockets, moved on by [`Stack::poll`].
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::future::poll_fn;
 use core::net::Ipv4Addr;
@@ -7,7 +8,7 @@ use core::ops::RangeInclusive;
 use core::task::{Poll, Waker};
 
 use coppice_protocol::ids::MacAddress;
-use coppice_protocol::world::NetworkTag;
+use coppice_protocol::world::{NetworkTag, NodeRange};
 use smoltcp::phy::Device;
 use smoltcp::socket::tcp::{self, State as TcpState};
 use smoltcp::time::{Duration, Instant};
@@ -181,6 +182,27 @@ impl<D: Device> Stack<D> {
         net.sides.enter(job, seed, device, now_ns);
         drop(state);
         drop(left);
+    }
+
+    /// Nodes have come to the network of this job: the first of them has the number `first` in it. `kept` is kept with
+    /// the network. How many nodes it has then, of which all are known here: as many as before if these are there
+    /// already, are not the next, or there is no memory. `None`: the job is not here.
+    pub fn join_job(
+        &self,
+        tag: NetworkTag,
+        first: u32,
+        nodes: &[NodeRange],
+        kept: Box<dyn Send + Sync>,
+    ) -> Option<u32> {
+        let mut state = self.shared.state.lock();
+        let State { device, net } = &mut *state;
+        net.sides.join(tag, (first, nodes), kept, device)
+    }
+
+    /// How many nodes the network of the job that is here has.
+    #[must_use]
+    pub fn job_nodes(&self) -> Option<u32> {
+        self.with_net(|net| net.sides.job.as_ref().map(|job| job.network.count()))
     }
 
     /// Programs' sockets reach nobody any more but sockets of this node: what comes for the job is for nobody, and what

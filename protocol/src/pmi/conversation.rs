@@ -19,6 +19,7 @@ use super::request::Request;
 use super::second::Second;
 use super::server::{Patience, Server};
 use super::space::PutError;
+use super::spawning::{Awaited, Spawning};
 use crate::ids::Rank;
 use crate::limits::{
     PMI_ANSWER_BYTES_MAX, PMI_KEY_BYTES_MAX, PMI_MESSAGE_BYTES_MAX, PMI_NAME_BYTES_MAX, PMI_VALUE_BYTES_MAX,
@@ -35,7 +36,10 @@ const MALFORMED: &str = "cmd=unknown rc=-1 msg=malformed_line";
 pub struct Conversation {
     pub(super) speaker: Speaker,
     lines: Lines,
-    spawn: Option<Spawn>,
+    /// A command of several lines that is going on.
+    pub(super) spawning: Option<Spawning>,
+    /// Whoever waits for ranks that are to be started. Nothing else is heard before it is told what came of that.
+    pub(super) spawned: Option<Awaited>,
     /// What it wants with a name. Nothing else is heard before it is told what came of that.
     pub(super) asked: Option<Asked>,
     /// The rank has asked for version 2, and speaks it.
@@ -58,15 +62,6 @@ pub(super) enum Speaker {
     Nobody,
 }
 
-/// A command of several lines that is going on, and refused.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Spawn {
-    /// Commands that belong together.
-    total: u32,
-    /// Which of them this is, counted from 1.
-    so_far: u32,
-}
-
 impl Conversation {
     /// On the descriptor of a rank.
     #[must_use]
@@ -81,7 +76,16 @@ impl Conversation {
     }
 
     fn new(speaker: Speaker) -> Self {
-        Self { speaker, lines: Lines::default(), spawn: None, asked: None, second: None, answers: Vec::new(), sent: 0 }
+        Self {
+            speaker,
+            lines: Lines::default(),
+            spawning: None,
+            spawned: None,
+            asked: None,
+            second: None,
+            answers: Vec::new(),
+            sent: 0,
+        }
     }
 
     /// Who speaks, once that is known.
@@ -93,6 +97,19 @@ impl Conversation {
         }
     }
 
+    /// What it keeps beside what every one may, bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.spawning.as_ref().map_or(0, Spawning::memory_bytes)
+    }
+
+    /// There is no memory for that.
+    pub fn out_of_memory(&mut self) {
+        if let Some(spawning) = &mut self.spawning {
+            spawning.hear_too_long();
+        }
+    }
+
     /// Nothing more is said or heard: close the connection when [`Self::transmit`] is empty.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -101,10 +118,10 @@ impl Conversation {
 
     /// Takes what a rank said and returns how many bytes that were: fewer than there are while the answers to what it
     /// said before fill their buffer, [`PMI_ANSWER_BYTES_MAX`]; then the rank has to read first. Or while it waits for
-    /// what comes of a name.
+    /// what comes of a name, or for ranks that are to be started.
     pub fn handle_bytes(&mut self, bytes: &[u8], server: &mut Server, now_ns: u64) -> usize {
         let mut rest = bytes;
-        while !rest.is_empty() && self.transmit().len() < PMI_ANSWER_BYTES_MAX && self.asked.is_none() {
+        while !rest.is_empty() && self.transmit().len() < PMI_ANSWER_BYTES_MAX && !self.is_waiting() {
             if let Some(mut second) = self.second.take() {
                 self.advance_second(&mut second, &mut rest, server, now_ns);
                 self.second = Some(second);
@@ -114,7 +131,10 @@ impl Conversation {
                 None => {}
                 // What a rank says after its last word is not heard.
                 Some(_) if self.is_over() => {}
-                Some(Line::TooLong) => self.say("cmd=unknown rc=-1 msg=line_too_long"),
+                Some(Line::TooLong) => match &mut self.spawning {
+                    Some(spawning) => spawning.hear_too_long(),
+                    None => self.say("cmd=unknown rc=-1 msg=line_too_long"),
+                },
                 Some(Line::Whole(line)) => self.hear(&line, server, now_ns),
             }
         }
@@ -133,7 +153,13 @@ impl Conversation {
                 self.say("cmd=barrier_out");
             }
             self.poll_asked(server);
+            self.poll_spawned(server);
         }
+    }
+
+    /// Whether a rank of version 1 waits for the answer to what it said last.
+    fn is_waiting(&self) -> bool {
+        self.asked.is_some() || self.spawned.is_some()
     }
 
     /// The bytes to hand to the rank next.
@@ -158,9 +184,8 @@ impl Conversation {
 
     fn hear(&mut self, line: &[u8], server: &mut Server, now_ns: u64) {
         let fields = Fields::of(line);
-        if let Some(spawn) = self.spawn {
-            self.spawning(spawn, line);
-            return;
+        if let Some(spawning) = self.spawning.take() {
+            return self.hear_spawning(spawning, line, server);
         }
         if fields.is_blank() {
             return;
@@ -213,7 +238,7 @@ impl Conversation {
             )),
             Request::GetAppnum => self.say("cmd=appnum appnum=0"),
             Request::GetMyKvsname => self.say(format_args!("cmd=my_kvsname kvsname={}", server.space_name())),
-            Request::GetUniverseSize => self.say(format_args!("cmd=universe_size size={}", server.size())),
+            Request::GetUniverseSize => self.say(format_args!("cmd=universe_size size={}", server.universe())),
             Request::Get { space, key } => self.get(space, key, server),
             Request::Put { space, key, value } => self.put(space, key, value, server),
             Request::GetByIdx { space, index } => self.get_by_index(space, index, server),
@@ -230,7 +255,7 @@ impl Conversation {
                 server.finalize(rank, now_ns);
                 self.end("cmd=finalize_ack");
             }
-            Request::Spawn => self.spawn = Some(Spawn::default()),
+            Request::Spawn => self.spawning = Some(Spawning::default()),
             Request::Refused { answer } => self.say(format_args!("cmd={answer} rc=-1 msg=not_supported")),
             Request::Unknown => self.say("cmd=unknown rc=-1 msg=unknown_command"),
             Request::Malformed => self.say(MALFORMED),
@@ -243,7 +268,7 @@ impl Conversation {
             return self.say(format_args!("cmd=get_result rc=-1 msg=kvs_{space}_not_found value=unknown"));
         }
         let mapping = server.mapping().map(str::as_bytes).filter(|_| key == MAPPING_KEY);
-        match mapping.or_else(|| server.space().get(key)) {
+        match mapping.or_else(|| server.value(key)) {
             Some(value) => self.say_with("cmd=get_result rc=0 msg=success value=", value),
             None => {
                 let key = Echo(key);
@@ -292,21 +317,6 @@ impl Conversation {
         let _ = fmt::write(&mut Text(&mut self.answers), format_args!("{words}"));
         self.answers.extend_from_slice(bytes);
         self.answers.push(b'\n');
-    }
-
-    /// A line of `mcmd=spawn`. The rank hears one answer to all commands that belong together.
-    fn spawning(&mut self, mut spawn: Spawn, line: &[u8]) {
-        let fields = Fields::of(line);
-        if line.trim_ascii() == b"endcmd" {
-            self.spawn = None;
-            if spawn.so_far >= spawn.total {
-                self.say("cmd=spawn_result rc=-1 msg=not_supported");
-            }
-            return;
-        }
-        spawn.total = fields.number(b"totspawns").unwrap_or(spawn.total);
-        spawn.so_far = fields.number(b"spawnssofar").unwrap_or(spawn.so_far);
-        self.spawn = Some(spawn);
     }
 }
 

@@ -112,6 +112,11 @@ impl Pairs {
         (Self(pairs), rest.is_empty())
     }
 
+    /// All of them, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.0.iter().map(|(key, value)| (&key[..], &value[..]))
+    }
+
     /// The value of a key.
     pub(super) fn get(&self, key: &str) -> Option<&[u8]> {
         self.0.iter().find(|(name, _)| name == key.as_bytes()).map(|(_, value)| &**value)

@@ -31,6 +31,7 @@ mod second;
 mod server;
 mod shelf;
 mod space;
+mod spawning;
 mod spread;
 
 pub use self::conversation::Conversation;

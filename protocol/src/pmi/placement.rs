@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use crate::ids::{NodeId, Rank};
+use crate::ids::{JobNode, NodeId, Rank};
 use crate::limits::{NODE_ADDRESSES_MAX, PMI_MAPPING_BYTES_MAX};
 
 /// Consecutive ranks on one node.
@@ -63,6 +63,8 @@ pub struct Placement {
     runs: Arc<Vec<Run>>,
     nodes: u32,
     size: u32,
+    /// The number in the job's network that the first node has.
+    first_node: JobNode,
 }
 
 /// Why places are none of a job.
@@ -144,7 +146,7 @@ impl Places {
         if self.runs.is_empty() {
             return Err(PlacementError::Empty);
         }
-        Ok(Placement { runs: Arc::new(self.runs), nodes: self.nodes, size: self.size })
+        Ok(Placement { runs: Arc::new(self.runs), nodes: self.nodes, size: self.size, first_node: JobNode(0) })
     }
 }
 
@@ -162,6 +164,18 @@ impl Placement {
             all.add(place.node, 1, place.count)?;
         }
         all.finish()
+    }
+
+    /// The same for a job whose first node has this number in the job's network.
+    #[must_use]
+    pub fn behind(self, first_node: JobNode) -> Self {
+        Self { first_node, ..self }
+    }
+
+    /// The number in the job's network of the node with this index.
+    #[must_use]
+    pub fn job_node(&self, index: u32) -> JobNode {
+        JobNode(self.first_node.0.saturating_add(index))
     }
 
     /// What the places of nodes in so many ranges take of the memory at most, bytes.

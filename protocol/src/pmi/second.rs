@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 use super::conversation::{Conversation, MAPPING_KEY, Speaker, printable};
 use super::message::{Message, Messages, Pairs, Written, has_tail, without_tail};
 use super::naming::NameCommand;
-use super::server::{Patience, Server};
+use super::server::{Patience, Server, space_name};
 use super::space::{Put, PutError};
+use super::spawning::{self, Awaited};
 use crate::ids::Rank;
 use crate::limits::{PMI_ANSWER_BYTES_MAX, PMI_KEY_BYTES_MAX, PMI_MARK_BYTES_MAX, PMI_WAITS_MAX};
 
@@ -37,6 +38,8 @@ pub(super) struct Second {
     waits: Vec<(Mark, Box<[u8]>)>,
     /// Who waits for what came of which command about a name: the number of the answer.
     asked: Vec<(Mark, NameCommand, u64)>,
+    /// Who waits for ranks that are to be started.
+    spawned: Option<(Mark, Awaited)>,
 }
 
 impl Conversation {
@@ -50,7 +53,12 @@ impl Conversation {
                 self.answer(Written::new(b"unknown").shown("rc", -1).shown("errmsg", "no_length"));
                 self.speaker = Speaker::Nobody;
             }
-            Some(Message::TooLong(message)) => self.fail(&Pairs::of(&message).0, "message_too_long"),
+            Some(Message::TooLong(message)) => match Pairs::of(&message).0 {
+                pairs if pairs.command() == Some(b"spawn") => {
+                    self.answer(spawning::write(response(&pairs), Err("message_too_long")));
+                }
+                pairs => self.fail(&pairs, "message_too_long"),
+            },
             Some(Message::Whole(message)) => {
                 let has_tail = *second.has_tail.get_or_insert_with(|| has_tail(&message));
                 let (pairs, is_whole) = Pairs::of(if has_tail { without_tail(&message) } else { &message });
@@ -91,14 +99,20 @@ impl Conversation {
                 _ => {
                     let answer = response(pairs).shown("pmi-version", 2).shown("pmi-subversion", 0);
                     let answer = answer.shown("rank", rank).shown("size", server.size()).shown("appnum", 0);
-                    self.answer(answer.shown("debugged", "FALSE").shown("pmiverbose", "FALSE").shown("rc", 0));
+                    let answer = answer.shown("debugged", "FALSE").shown("pmiverbose", "FALSE").shown("rc", 0);
+                    self.answer(match server.spawner() {
+                        Some(job) => answer.pair("spawner-jobid", space_name(job).as_bytes()),
+                        None => answer,
+                    });
                 }
             },
             b"job-getid" => self.answer(response(pairs).shown("jobid", server.space_name()).shown("rc", 0)),
             b"info-getjobattr" => match text("key") {
                 MAPPING_KEY => self.found(pairs, server.mapping().map(str::as_bytes)),
                 b"universeSize" => {
-                    self.answer(response(pairs).shown("found", "TRUE").shown("value", server.size()).shown("rc", 0));
+                    self.answer(
+                        response(pairs).shown("found", "TRUE").shown("value", server.universe()).shown("rc", 0),
+                    );
                 }
                 _ => self.found(pairs, None),
             },
@@ -128,7 +142,7 @@ impl Conversation {
                 // An empty name is that of the rank's own job.
                 let is_ours = [&b""[..], server.space_name().as_bytes()].contains(&text("jobid"));
                 match is_ours {
-                    true => self.found(pairs, server.space().get(text("key"))),
+                    true => self.found(pairs, server.value(text("key"))),
                     false => self.fail(pairs, "no_such_job"),
                 }
             }
@@ -146,8 +160,13 @@ impl Conversation {
                 self.answer(response(pairs).shown("rc", 0));
                 self.speaker = Speaker::Nobody;
             }
-            // MPICH's client takes any `rc` for success here, and then waits for ranks that nobody starts.
-            b"spawn" => self.answer(response(pairs).shown("errmsg", "not_supported")),
+            b"spawn" => match spawning::wanted(pairs).and_then(|wanted| server.spawn(rank, wanted)) {
+                Ok(number) => {
+                    second.spawned = Some((mark(pairs), (rank, number)));
+                    self.poll_second(second, rank, server);
+                }
+                Err(why) => self.answer(spawning::write(response(pairs), Err(why))),
+            },
             command if REFUSED.contains(&command) => self.fail(pairs, "not_supported"),
             command => match NameCommand::of_second(command) {
                 Some(command) => {
@@ -175,6 +194,13 @@ impl Conversation {
             match has_room.then(|| server.take_answer(number)).flatten() {
                 Some(answer) => self.answer(command.write(marked(command.second(), &mark), &answer)),
                 None => second.asked.push((mark, command, number)),
+            }
+        }
+        if let Some((mark, (rank, number))) = second.spawned.take() {
+            match server.take_spawned(rank, number) {
+                Some(Ok(job)) => self.answer(spawning::write(marked("spawn", &mark), Ok(job))),
+                Some(Err(_)) => self.answer(spawning::write(marked("spawn", &mark), Err("not_started"))),
+                None => second.spawned = Some((mark, (rank, number))),
             }
         }
         let is_hopeless = server.is_alone(rank);

@@ -11,6 +11,7 @@ mod losses;
 mod naming;
 mod pmix;
 mod queries;
+mod spawns;
 
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -20,6 +21,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use self::losses::Lost;
+use self::spawns::Spawns;
 use super::attributes::Attributes;
 use super::failure::{Departure, Failure};
 use super::frame::{Keys, PeerError, PeerFrame, PeerFrameKind};
@@ -32,6 +34,7 @@ use crate::control::Exit;
 use crate::ids::{JobId, NodeId, Rank};
 use crate::limits::PMI_TELL_NS;
 use crate::pmix::{Desk, DeskRecord, Ending, Program};
+use crate::spawn::Wanted;
 
 /// What the owner of a server has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +47,18 @@ pub enum Event {
         rank: Rank,
         /// Its exit code.
         code: i32,
-        /// What it says about it, maybe nothing; at most [`crate::limits::PMI_MESSAGE_BYTES_MAX`] bytes.
+        /// What it says about it, maybe nothing; at most [`crate::limits::PMI_MESSAGE_BYTES_MAX`] bytes, and a remark.
         message: String,
+    },
+    /// A rank wants others to be started: whoever does that is to be told, and the answer comes by
+    /// [`Server::spawned`].
+    Spawn {
+        /// The rank.
+        rank: Rank,
+        /// The number of its wish.
+        number: u64,
+        /// What is to run.
+        wanted: Wanted,
     },
     /// The job cannot go on.
     Failed(Failure),
@@ -93,6 +106,8 @@ struct Local {
     departure: Option<Departure>,
     /// How its process has ended.
     ended: Option<Exit>,
+    /// It wanted others to be started in a way in which none are.
+    was_refused_spawn: bool,
 }
 
 /// A node's part of a job.
@@ -124,6 +139,16 @@ pub struct Server {
     outlives_ranks: bool,
     /// One that has: there is no barrier of all ranks any more.
     lost: Option<Lost>,
+    /// What ranks want to be started, and whether one has started them.
+    spawns: Spawns,
+}
+
+/// What is said of a rank that ends its job when it was refused that.
+const REFUSED_SPAWN: &str = " (it wanted to spawn ranks by PMIx_Spawn, which is not supported)";
+
+/// What a job is called among PMI's.
+pub(super) fn space_name(job: JobId) -> String {
+    format!("k{job}")
 }
 
 impl Server {
@@ -144,10 +169,11 @@ impl Server {
             patience: Patience::default(),
             departure: None,
             ended: None,
+            was_refused_spawn: false,
         };
         Some(Self {
             here,
-            space_name: format!("k{job}"),
+            space_name: space_name(job),
             mapping: placement.process_mapping(),
             space: Space::new(nodes),
             attributes: Attributes::default(),
@@ -163,6 +189,7 @@ impl Server {
             tell_ns: None,
             outlives_ranks: false,
             lost: None,
+            spawns: Spawns::default(),
         })
     }
 
@@ -234,7 +261,7 @@ impl Server {
     }
 
     /// What the owner has to do next. At most two things for each rank, one for each of its answers about names, and
-    /// two for the job wait here.
+    /// two for the job wait here; and a wish of each for others to be started.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -281,8 +308,12 @@ impl Server {
         self.depart(rank, Departure::Finalized, now_ns);
     }
 
-    pub(crate) fn abort(&mut self, rank: Rank, code: i32, message: String, now_ns: u64) {
+    pub(crate) fn abort(&mut self, rank: Rank, code: i32, mut message: String, now_ns: u64) {
         if !self.has_failed {
+            // What MPI says of it is the least of what its user wants to know.
+            if self.local(rank).is_some_and(|local| local.was_refused_spawn) {
+                message.push_str(REFUSED_SPAWN);
+            }
             self.tell_of_end(rank, Ending::Abort(code), now_ns);
             self.has_failed = true;
             self.events.push_back(Event::Abort { rank, code, message });
@@ -314,6 +345,7 @@ impl Server {
         self.wake_who_await();
         self.card_ends(rank, now_ns);
         self.names.forget(rank);
+        self.forget_spawns(rank);
         match how {
             Departure::Ended(exit) if self.outlives_end(exit) || self.outlives_ranks && is_unfinished => {
                 self.lose(Lost { rank, node, how });
@@ -394,7 +426,7 @@ impl Server {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let of_ranks = self.space.memory_bytes() + self.attributes.memory_bytes() + self.names.memory_bytes();
-        of_ranks + self.pmix.memory_bytes() + self.spread.memory_bytes()
+        of_ranks + self.pmix.memory_bytes() + self.spread.memory_bytes() + self.spawns.memory_bytes()
     }
 
     /// The node has no memory for that: the job fails.

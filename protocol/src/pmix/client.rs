@@ -275,6 +275,10 @@ impl Client {
             Ok(Request::Notify(notify)) => {
                 self.notify(&notify, dialect, server, now_ns).err().unwrap_or(Status::SUCCESS)
             }
+            Ok(Request::Spawn) => {
+                server.refused_spawn(self.rank);
+                Status::NOT_SUPPORTED
+            }
             Ok(Request::Other) => Status::NOT_SUPPORTED,
         };
         self.say_status(tag, dialect, status);

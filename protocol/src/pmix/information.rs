@@ -29,8 +29,8 @@ pub struct Facts<'a> {
 }
 
 /// The name of a job's node with this index.
-pub(super) fn host_name(index: u32) -> String {
-    format!("node{index}")
+pub(super) fn host_name(placement: &Placement, index: u32) -> String {
+    format!("node{}", placement.job_node(index))
 }
 
 impl Facts<'_> {
@@ -68,14 +68,17 @@ impl Facts<'_> {
         }
         let told = if self.is_small() { 0..nodes } else { self.here..self.here + 1 };
         if self.is_small() {
-            writer.pair(key::NODE_LIST, &Value::Text(&comma_separated(told.clone().map(host_name))));
+            writer.pair(
+                key::NODE_LIST,
+                &Value::Text(&comma_separated(told.clone().map(|index| host_name(self.placement, index)))),
+            );
         }
         for (index, place) in told.filter_map(|index| Some((index, self.placement.place(index)?))) {
-            of_node(&mut writer, index, place);
+            of_node(&mut writer, self.placement, index, place);
             for (rank, local) in place.ranks().zip(0..) {
                 let mut blob = Writer::new(dialect);
                 blob.packed(1).u32(rank.0);
-                of_rank(&mut blob, index, rank.0, local);
+                of_rank(&mut blob, (self.placement, index), rank.0, local);
                 writer.pair(key::PROC_BLOB, &Value::Bytes(blob.bytes()));
             }
         }
@@ -89,7 +92,7 @@ impl Facts<'_> {
         let first = self.placement.place(index)?.first.0;
         let mut card = Writer::new(dialect);
         card.packed(1).process(Process { space: self.space.as_bytes(), rank });
-        of_rank(&mut card, index, rank, rank.saturating_sub(first));
+        of_rank(&mut card, (self.placement, index), rank, rank.saturating_sub(first));
         Some(card)
     }
 }
@@ -104,13 +107,13 @@ fn comma_separated(words: impl Iterator<Item = impl core::fmt::Display>) -> Stri
     text
 }
 
-fn of_node(writer: &mut Writer, index: u32, place: NodeRanks) {
-    let (name, peers) = (host_name(index), comma_separated(place.ranks()));
+fn of_node(writer: &mut Writer, placement: &Placement, index: u32, place: NodeRanks) {
+    let (name, peers) = (host_name(placement, index), comma_separated(place.ranks()));
     writer.pair(
         key::NODE_INFO_ARRAY,
         &Value::Infos(&[
             (key::HOSTNAME, Value::Text(&name)),
-            (key::NODEID, Value::Number(index)),
+            (key::NODEID, Value::Number(placement.job_node(index).0)),
             (key::LOCAL_PEERS, Value::Text(&peers)),
             (key::LOCAL_SIZE, Value::Number(place.count)),
             (key::NODE_SIZE, Value::Number(place.count)),
@@ -119,7 +122,7 @@ fn of_node(writer: &mut Writer, index: u32, place: NodeRanks) {
     );
 }
 
-fn of_rank(writer: &mut Writer, node: u32, rank: u32, local: u32) {
+fn of_rank(writer: &mut Writer, (placement, node): (&Placement, u32), rank: u32, local: u32) {
     // There are at most 65,536 of them on a node.
     let short = Value::Short(u16::try_from(local).unwrap_or(u16::MAX));
     for (key, value) in [
@@ -129,8 +132,8 @@ fn of_rank(writer: &mut Writer, node: u32, rank: u32, local: u32) {
         (key::GLOBAL_RANK, Value::Rank(rank)),
         (key::LOCAL_RANK, short),
         (key::NODE_RANK, short),
-        (key::NODEID, Value::Number(node)),
-        (key::HOSTNAME, Value::Text(&host_name(node))),
+        (key::NODEID, Value::Number(placement.job_node(node).0)),
+        (key::HOSTNAME, Value::Text(&host_name(placement, node))),
         (key::REINCARNATION, Value::Number(0)),
     ] {
         writer.pair(key, &value);

@@ -145,7 +145,8 @@ fn table<'w>(answer: &'w mut Writer, name: &str, ranks: Range<u32>, server: &Ser
     let (space, program) = (server.space_name().as_bytes(), server.program());
     answer.text(name.as_bytes()).u32(0).u16(Kind::DATA_ARRAY.0).u16(Kind::PROC_INFO.0).size(ranks.len());
     for rank in ranks.map(Rank) {
-        let host = server.placement().index_of_rank(rank).map_or_else(String::new, host_name);
+        let placement = server.placement();
+        let host = placement.index_of_rank(rank).map_or_else(String::new, |index| host_name(placement, index));
         answer.process(Process { space, rank: rank.0 }).text(host.as_bytes()).text(&program.path);
         // A process id says what it is.
         answer.u16(Kind::UINT32.0).u32(program.id(rank)).byte(server.state_of(rank).0);

@@ -58,7 +58,9 @@ pub enum Request<'a> {
     Query(Vec<Query<'a>>),
     /// Others are to be told something.
     Notify(Notify<'a>),
-    /// Something that this server does not do.
+    /// Others are to be started, which this server does not do.
+    Spawn,
+    /// Something else that it does not do.
     Other,
 }
 
@@ -248,6 +250,7 @@ impl<'a> Request<'a> {
                 let looks_up = command == 7;
                 Self::Named(if looks_up { Named::LookUp { keys, waits, timeout_s } } else { Named::Unpublish(keys) })
             }
+            9 => Self::Spawn,
             10 => Self::together(Together::Connect, reader)?,
             11 => Self::together(Together::Disconnect, reader)?,
             12 => Self::Notify(Notify::parse(reader)?),

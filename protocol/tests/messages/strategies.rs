@@ -6,6 +6,7 @@ mod keep;
 mod pset;
 mod retain;
 mod ship;
+mod spawn;
 
 use core::net::Ipv4Addr;
 

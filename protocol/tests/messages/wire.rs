@@ -26,10 +26,11 @@ use coppice_protocol::retain::{
 use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
+use coppice_protocol::spawn::{Joined, KeyValue, Origin, Spawn, Spawned, Wanted};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::trace::Traced;
 use coppice_protocol::transfer::{FileOfJob, MemberCounts, TransferEnd, TransferProgress};
-use coppice_protocol::world::{JobKey, World};
+use coppice_protocol::world::{JobKey, Kin, NetworkTag, NodeRange, World};
 use serde::Serialize;
 
 use crate::strategies::example_personality;
@@ -178,8 +179,28 @@ fn status() -> FileStatus {
     }
 }
 
+fn origin() -> Origin {
+    Origin { job: JOB, keys: vec![KeyValue { key: "k".into(), value: "v".into() }] }
+}
+
+fn spawn() -> Spawn {
+    let (program, arguments) = ("w".into(), vec!["a".into()]);
+    let wanted = Wanted { program, arguments, directory: Some("/d".into()), ranks: 3, keys: origin().keys };
+    Spawn { job: JOB, rank: RANK, number: 2, wanted }
+}
+
+fn spawned(outcome: Result<JobId, String>) -> Spawned {
+    Spawned { job: JOB, rank: RANK, number: 2, outcome }
+}
+
+fn joined() -> Joined {
+    Joined { job: JOB, first: 4, nodes: vec![NodeRange { first: NodeId(9), count: 3 }] }
+}
+
 fn world() -> World {
-    World::new(JobKey([0xcc; 32]), 2, [NodeId(5), NodeId(6), NodeId(9), NodeId(10)])
+    let world = World::new(JobKey([0xcc; 32]), 2, [NodeId(5), NodeId(6), NodeId(9), NodeId(10)]);
+    let before = vec![NodeRange { first: NodeId(1), count: 2 }];
+    World { kin: Some(Box::new(Kin { tag: NetworkTag([0xab; 8]), before })), ..world }
 }
 
 fn failure() -> JobFailure {
@@ -232,6 +253,8 @@ fn control() {
         core_file: true,
         outlives_ranks: true,
         restore: Some(RESTORE),
+        universe: 12,
+        origin: Some(Box::new(origin())),
     };
     line(&mut table, "Ping", &ToNode::Ping { sequence: 1, realtime_ns: 2, taken: 3 });
     line(&mut table, "Launch", &ToNode::Launch(launch));
@@ -286,6 +309,12 @@ fn control() {
     line(&mut table, "Dies", &ToIoNode::Dies(DYING));
     line(&mut table, "WantsCheckpoint", &ToIoNode::WantsCheckpoint { job: JOB });
     line(&mut table, "Checkpointed", &ToNode::Checkpointed { job: JOB, made: 3 });
+    line(&mut table, "NodeLost", &ToNode::NodeLost { job: JOB, node: NodeId(5), ranks: vec![RANK] });
+    line(&mut table, "Joined", &ToNode::Joined(joined()));
+    line(&mut table, "Spawned", &ToNode::Spawned(spawned(Ok(JobId(301)))));
+    line(&mut table, "not Spawned", &ToNode::Spawned(spawned(Err("why".into()))));
+    line(&mut table, "Spawns", &ToIoNode::Spawns(spawn()));
+    line(&mut table, "Joined", &ToIoNode::Joined { job: JOB, nodes: 7 });
     line(&mut table, "Forget", &ToNode::Forget { job: JOB });
     insta::assert_snapshot!(table);
 }
@@ -388,6 +417,8 @@ fn pset() {
         traced: Traced::None,
         core_file: false,
         outlives_ranks: false,
+        universe: 12,
+        origin: Some(Box::new(origin())),
     };
     let configure = ToPset::Configure {
         version: pset::VERSION,
@@ -448,6 +479,11 @@ fn pset() {
     line(&mut table, "Wiped", &FromPset::Wiped { request: 7, failed: Some("no".into()) });
     line(&mut table, "WantsCheckpoint", &FromPset::WantsCheckpoint { job: JOB });
     line(&mut table, "Checkpointed", &ToPset::Checkpointed { job: JOB, made: 3 });
+    line(&mut table, "NodeLost", &ToPset::NodeLost { job: JOB, node, ranks: vec![RANK] });
+    line(&mut table, "Joined", &ToPset::Joined(joined()));
+    line(&mut table, "Spawned", &ToPset::Spawned(spawned(Ok(JobId(301)))));
+    line(&mut table, "Spawns", &FromPset::Spawns { node, spawn: spawn() });
+    line(&mut table, "Joined", &FromPset::Joined { node, job: JOB, nodes: 7 });
     line(&mut table, "KeepFailed", &FromPset::KeepFailed { request: 9, reason: "why".into() });
     line(&mut table, "Keeping", &FromPset::Keeping(KeepProgress { request: 9, bytes: 700, whole: 6 }));
     let framed = pset::encode(&ToPset::RemoveNode { node }).expect("within the limit");

@@ -140,20 +140,6 @@ fn nobody_speaks_for_another() {
 }
 
 #[test]
-fn spawning_is_refused_once_for_all_its_commands() {
-    let mut cluster = Cluster::new(&[1]);
-    let command = |so_far: u32| {
-        format!(
-            "mcmd=spawn\nnprocs=2\nexecname=worker\ntotspawns=2\nspawnssofar={so_far}\narg1=with space = sign\n\
-             argcnt=1\npreput_num=0\ninfo_num=0\nendcmd\n"
-        )
-    };
-    assert_eq!(cluster.ask(0, &command(1)), "");
-    assert_eq!(cluster.ask(0, &command(2)), "cmd=spawn_result rc=-1 msg=not_supported\n");
-    assert_eq!(cluster.ask(0, "cmd=get_appnum"), "cmd=appnum appnum=0\n");
-}
-
-#[test]
 fn a_rank_in_a_barrier_may_ask_but_not_enter_again() {
     let mut cluster = Cluster::new(&[2]);
     assert_eq!(cluster.ask(0, "cmd=barrier_in"), "");

@@ -11,4 +11,5 @@ mod names;
 mod names_lost;
 mod placement;
 mod second;
+mod spawns;
 mod verbatim;

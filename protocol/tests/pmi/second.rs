@@ -90,7 +90,7 @@ fn every_command_has_its_answer() {
             "cmd=info-getnodeattr-response;rc=-1;errmsg=nobody_is_left_who_could_say_it;",
         ),
         ("cmd=kvs-fence;thrid=5;", "cmd=kvs-fence-response;thrid=5;rc=0;"),
-        ("cmd=spawn;ncmds=1;", "cmd=spawn-response;errmsg=not_supported;"),
+        ("cmd=spawn;ncmds=1;", "cmd=spawn-response;errmsg=malformed_spawn;"),
         ("cmd=name-publish;name=a b;port=p;;q;infokeycount=0;", "cmd=name-publish-response;rc=0;"),
         ("cmd=name-publish;name=a b;port=;", "cmd=name-publish-response;rc=-1;errmsg=name_is_published;"),
         ("cmd=name-lookup;thrid=3;name=a b;", "cmd=name-lookup-response;thrid=3;port=p;;q;found=TRUE;rc=0;"),
@@ -252,7 +252,8 @@ fn limits_are_kept() {
     assert_eq!(marked, "cmd=job-getid-response;rc=-1;errmsg=mark_too_long;");
     let long = "x".repeat(PMI_LONG_MESSAGE_BYTES_MAX);
     let long = ask(&mut cluster, 0, &format!("cmd=spawn;thrid=7;ncmds=1;argv0={long};"));
-    assert_eq!(long, "cmd=spawn-response;thrid=7;rc=-1;errmsg=message_too_long;");
+    // MPICH's client takes any `rc` for success there.
+    assert_eq!(long, "cmd=spawn-response;thrid=7;errmsg=message_too_long;");
     say(&mut cluster, 1, "cmd=kvs-fence;thrid=1;");
     let second = ask(&mut cluster, 1, "cmd=kvs-fence;thrid=2;");
     assert_eq!(second, "cmd=kvs-fence-response;thrid=2;rc=-1;errmsg=in_a_fence_already;");

@@ -21,7 +21,7 @@ pub(crate) async fn attach(client: &Client, attach: &Attach) -> anyhow::Result<E
     }
     let left = |how: &str| say(&format!("{how}; job {job} goes on, see `coppice jobs`"));
     let followed = tokio::select! {
-        followed = follow(stream, Output::new(attach.label, false), true, None) => followed?,
+        followed = follow(stream, Output::new(attach.label, false), true, None, None) => followed?,
         _ = interrupts.recv() => {
             left("left");
             return Ok(ExitCode::from(EXIT_INTERRUPTED));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use coppice_api::checkpoint::CheckpointPolicy;
-use coppice_api::job::{JobDetail, JobView, RankOutcome, RankView};
+use coppice_api::job::{JobDetail, JobView, RankOutcome, RankView, SpawnedBy};
 use coppice_api::output::OutputView;
 use coppice_api::staging::StagedView;
 use coppice_api::{Client, counted, shown, signal};
@@ -29,6 +29,9 @@ fn describe(detail: &JobDetail) -> String {
     let _ = writeln!(text, "job {}: {}", job.job, command(job));
     if let Some(checkpoint) = job.restarted_from {
         let _ = writeln!(text, "restarted from checkpoint {checkpoint}");
+    }
+    if let Some(SpawnedBy { job, rank }) = job.spawned_by {
+        let _ = writeln!(text, "started by rank {rank} of job {job}");
     }
     if let Some(next) = job.continued_as {
         let _ = writeln!(
@@ -214,6 +217,7 @@ pub(crate) mod tests {
             detached: false,
             output: None,
             restarted_from: None,
+            spawned_by: None,
             checkpoint_policy: None,
             checkpoints_made: None,
             continued_as: None,

@@ -96,11 +96,13 @@ fn jobs_table(jobs: &[JobView]) -> String {
     table(&heading, jobs.iter().map(row))
 }
 
-/// How far a job is, whether it goes on whoever goes away, and from what it did not begin at its beginning.
+/// How far a job is, whether it goes on whoever goes away, from what it did not begin at its beginning, and the
+/// job of whose rank it is.
 fn state(job: &JobView) -> String {
     let detached = job.detached.then(|| "detached".to_owned());
     let restarted = job.restarted_from.map(|checkpoint| format!("from {checkpoint}"));
-    let more: Vec<String> = detached.into_iter().chain(restarted).collect();
+    let spawned = job.spawned_by.map(|by| format!("of {}", by.job));
+    let more: Vec<String> = detached.into_iter().chain(restarted).chain(spawned).collect();
     let state = job_state(job.state);
     if more.is_empty() { state.to_owned() } else { format!("{state} ({})", more.join(", ")) }
 }

@@ -8,10 +8,17 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Lines that are not whole yet, by rank and stream.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
+    /// The job, which is in front of the rank if there are several.
+    job: Option<u64>,
     open: BTreeMap<(u32, bool), Vec<u8>>,
 }
 
 impl Labels {
+    /// Of a job that is one of several.
+    pub(super) fn of(job: u64) -> Self {
+        Self { job: Some(job), ..Self::default() }
+    }
+
     /// Adds output and returns the lines that are whole by now.
     pub(super) fn add(&mut self, rank: u32, is_error: bool, bytes: &[u8]) -> Vec<u8> {
         let open = self.open.entry((rank, is_error)).or_default();
@@ -19,7 +26,7 @@ impl Labels {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             open.extend_from_slice(piece);
             if open.ends_with(b"\n") || open.len() >= LINE_BYTES_MAX {
-                write_line(&mut whole, rank, open);
+                write_line(&mut whole, (self.job, rank), open);
                 open.clear();
             }
         }
@@ -31,7 +38,7 @@ impl Labels {
         let mut rest = Vec::new();
         for ((rank, _), open) in self.open.iter_mut().filter(|((_, of_error), _)| *of_error == is_error) {
             if !open.is_empty() {
-                write_line(&mut rest, *rank, open);
+                write_line(&mut rest, (self.job, *rank), open);
                 open.clear();
             }
         }
@@ -39,8 +46,9 @@ impl Labels {
     }
 }
 
-fn write_line(output: &mut Vec<u8>, rank: u32, line: &[u8]) {
-    output.extend_from_slice(format!("{rank}: ").as_bytes());
+fn write_line(output: &mut Vec<u8>, (job, rank): (Option<u64>, u32), line: &[u8]) {
+    let job = job.map(|job| format!("{job}.")).unwrap_or_default();
+    output.extend_from_slice(format!("{job}{rank}: ").as_bytes());
     output.extend_from_slice(line);
     if !line.ends_with(b"\n") {
         output.push(b'\n');
@@ -50,6 +58,13 @@ fn write_line(output: &mut Vec<u8>, rank: u32, line: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::{LINE_BYTES_MAX, Labels};
+
+    #[test]
+    fn of_several_jobs_lines_have_the_job_too() {
+        let mut labels = Labels::of(12);
+        assert_eq!(labels.add(3, false, b"a\nb"), b"12.3: a\n");
+        assert_eq!(labels.finish(false), b"12.3: b\n");
+    }
 
     #[test]
     fn lines_are_whole_and_streams_apart() {

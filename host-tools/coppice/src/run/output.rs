@@ -44,6 +44,11 @@ impl Output {
         }
     }
 
+    /// The same of a job that another one has started, whose output is beside it.
+    pub(super) fn of(job: u64, label: bool, all_to_error: bool) -> Self {
+        Self { labels: label.then(|| Labels::of(job)), ..Self::new(false, all_to_error) }
+    }
+
     /// Writes what a rank wrote.
     pub(crate) async fn write(&mut self, rank: u32, is_error: bool, bytes: Vec<u8>) -> Result<(), OutputError> {
         let bytes = match &mut self.labels {

@@ -6,6 +6,7 @@ use coppice_protocol::pset::FromPset;
 use coppice_protocol::retain::Retained;
 use coppice_protocol::session::Identity;
 use coppice_protocol::ship::Owner;
+use coppice_protocol::spawn::Spawn;
 
 use super::{Machine, Now};
 
@@ -33,6 +34,8 @@ impl Machine {
             ToIoNode::Kept(answer) => self.kept(identity, answer),
             ToIoNode::Dies(dying) => self.dies(identity, dying),
             ToIoNode::WantsCheckpoint { job } => self.wants_checkpoint(identity, job),
+            ToIoNode::Spawns(spawn) => self.spawns(identity, spawn),
+            ToIoNode::Joined { job, nodes } => self.known_to_have_joined(identity, job, nodes),
             ToIoNode::Ras(event) => self.report(identity.node, event),
         }
     }
@@ -75,6 +78,22 @@ impl Machine {
     fn wants_checkpoint(&mut self, Identity { node, .. }: Identity, job: JobId) {
         if self.jobs.get(job).is_some_and(|job| job.is_on(node)) {
             self.outbox.push(FromPset::WantsCheckpoint { job });
+        }
+    }
+
+    fn spawns(&mut self, Identity { node, .. }: Identity, spawn: Spawn) {
+        let owner = Owner { job: spawn.job, rank: spawn.rank };
+        let is_there = self.jobs.rank_on(node, owner).is_some_and(|(job, _)| {
+            job.rank(spawn.rank).is_some_and(|rank| !rank.has_ended) && spawn.wanted.is_within_limits()
+        });
+        if is_there {
+            self.outbox.push(FromPset::Spawns { node, spawn });
+        }
+    }
+
+    fn known_to_have_joined(&mut self, Identity { node, .. }: Identity, job: JobId, nodes: u32) {
+        if self.jobs.get(job).is_some_and(|job| job.is_on(node)) {
+            self.outbox.push(FromPset::Joined { node, job, nodes });
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use coppice_protocol::control::{Launch, Signal};
+use coppice_protocol::control::{Launch, Signal, ToNode};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::pset::{Member, StartJob, ToPset};
 use coppice_protocol::retain::Retained;
 use coppice_protocol::ship::Owner;
+use coppice_protocol::spawn::{Joined, Spawned};
 use coppice_protocol::text::ByteString;
 use coppice_protocol::trace::Traced;
 
@@ -33,6 +34,8 @@ pub(super) struct Job {
     pub input: Input,
     /// Its calls that may wait for the disk.
     pub turns: Turns,
+    /// Its nodes were told of it.
+    pub is_launched: bool,
     /// It was killed.
     pub is_killed: bool,
     signals: Signals,
@@ -40,6 +43,10 @@ pub(super) struct Job {
     traced: Option<Traced>,
     /// Nodes that it goes on without, and the ranks that were lost with each.
     lost: BTreeMap<NodeId, Vec<Rank>>,
+    /// Nodes that have come to its network since it was started, in order.
+    joined: Vec<Joined>,
+    /// What came last of what each of its ranks wanted to be started.
+    spawned: BTreeMap<Rank, Spawned>,
     /// How many checkpoints of it were made, if that was said.
     checkpointed: Option<u64>,
     /// Barriers that ranks were said to wait in or have left.
@@ -67,10 +74,13 @@ impl Job {
             output: Output::default(),
             input: Input::default(),
             turns: Turns::default(),
+            is_launched: false,
             is_killed: false,
             signals: Signals::default(),
             traced: None,
             lost: BTreeMap::new(),
+            joined: Vec::new(),
+            spawned: BTreeMap::new(),
             checkpointed: None,
             waited: 0,
         }
@@ -168,6 +178,24 @@ impl Job {
         self.lost.iter().map(|(node, ranks)| (*node, ranks))
     }
 
+    /// Nodes have come to its network.
+    pub(super) fn joined(&mut self, joined: Joined) {
+        self.joined.push(joined);
+    }
+
+    /// This came of what a rank wanted to be started.
+    pub(super) fn spawned(&mut self, spawned: Spawned) {
+        self.spawned.insert(spawned.rank, spawned);
+    }
+
+    /// What a node of it is told of ranks that others have started, in order.
+    pub(super) fn of_spawns(&self, node: NodeId) -> impl Iterator<Item = ToNode> {
+        let is_there = move |rank: Rank| self.rank(rank).is_some_and(|rank| rank.node == node);
+        let spawned = self.spawned.values().filter(move |spawned| is_there(spawned.rank));
+        let joined = self.joined.iter().cloned().map(ToNode::Joined);
+        joined.chain(spawned.cloned().map(ToNode::Spawned))
+    }
+
     /// So many checkpoints of it were made.
     pub(super) fn has_checkpoints(&mut self, made: u64) {
         self.checkpointed = Some(made);
@@ -221,6 +249,8 @@ impl Job {
             traced: self.traced.unwrap_or(spec.traced).has(number),
             core_file: spec.core_file,
             outlives_ranks: spec.outlives_ranks,
+            universe: spec.universe,
+            origin: spec.origin.clone(),
             restore: rank.restore,
         }
     }

@@ -9,6 +9,7 @@ use coppice_protocol::ras::RasEvent;
 use coppice_protocol::retain::{Discard, Retain};
 use coppice_protocol::session::{Identity, SendError};
 use coppice_protocol::ship::{NOTICE_ID, Notice, Owner};
+use coppice_protocol::spawn::{Joined, Spawned};
 use coppice_protocol::trace::Traced;
 use serde::Serialize;
 
@@ -123,6 +124,8 @@ impl Machine {
         | ToPset::Trace { job, .. }
         | ToPset::Checkpointed { job, .. }
         | ToPset::NodeLost { job, .. }
+        | ToPset::Joined(Joined { job, .. })
+        | ToPset::Spawned(Spawned { job, .. })
         | ToPset::Forget { job }
         | ToPset::Input { job, .. }
         | ToPset::OutputTaken { job, .. }) = order
@@ -138,6 +141,8 @@ impl Machine {
             ToPset::Trace { job, traced } => self.trace(job, traced),
             ToPset::Checkpointed { job, made } => self.checkpointed(job, made),
             ToPset::NodeLost { job, node, ranks } => self.node_of_job_lost(job, node, ranks),
+            ToPset::Joined(joined) => self.joined(joined),
+            ToPset::Spawned(spawned) => self.spawned(spawned),
             ToPset::Forget { job } => self.forget(job, now),
             ToPset::Input { job, bytes } => self.input(job, &bytes),
             // Does not fit only on machines where nothing of this runs.
@@ -148,8 +153,9 @@ impl Machine {
 
     /// Launches all ranks of a job.
     pub(super) fn launch_all(&mut self, job: JobId, now: Now) {
-        let nodes = self.jobs.get(job).map(Job::live_nodes).unwrap_or_default();
-        for node in nodes {
+        let Some(of) = self.jobs.get_mut(job) else { return };
+        of.is_launched = true;
+        for node in of.live_nodes() {
             self.launch_or_kill(job, node, now);
         }
     }
@@ -169,7 +175,7 @@ impl Machine {
                     if let Some(made) = self.jobs.get(id).and_then(Job::checkpointed) {
                         self.send_control(node, &ToNode::Checkpointed { job: id, made });
                     }
-                    for order in self.losses(id) {
+                    for order in self.losses(id).into_iter().chain(self.of_spawns(id, node)) {
                         self.send_control(node, &order);
                     }
                     let signals = self.jobs.get(id).map(Job::signals).unwrap_or_default();
@@ -288,6 +294,30 @@ impl Machine {
     fn losses(&self, job: JobId) -> Vec<ToNode> {
         let lost = self.jobs.get(job).into_iter().flat_map(Job::lost);
         lost.map(|(node, ranks)| ToNode::NodeLost { job, node, ranks: ranks.clone() }).collect()
+    }
+
+    /// Tells a job's nodes that others have come to its network, each now or when its connection is back.
+    fn joined(&mut self, joined: Joined) {
+        let Some(job) = self.jobs.get_mut(joined.job) else { return };
+        job.joined(joined.clone());
+        if !job.is_launched {
+            // Its nodes know no network of it yet, and would take that for one of which they need to know nothing.
+            return;
+        }
+        job.live_nodes().into_iter().for_each(|node| self.send_control(node, &ToNode::Joined(joined.clone())));
+    }
+
+    /// Tells a rank's node what came of what it wanted to be started, now or when its connection is back.
+    fn spawned(&mut self, spawned: Spawned) {
+        let Some(job) = self.jobs.get_mut(spawned.job) else { return };
+        let Some(node) = job.rank(spawned.rank).map(|rank| rank.node) else { return };
+        job.spawned(spawned.clone());
+        self.send_control(node, &ToNode::Spawned(spawned));
+    }
+
+    /// What a node of a job is told of ranks that others have started.
+    fn of_spawns(&self, job: JobId, node: NodeId) -> Vec<ToNode> {
+        self.jobs.get(job).map(|job| job.of_spawns(node).collect()).unwrap_or_default()
     }
 
     /// Frees everything of a job, also of ranks that should not be there any more, and what its nodes keep of it for

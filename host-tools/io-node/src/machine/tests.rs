@@ -2,13 +2,14 @@
 
 use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankReport, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, Rank};
-use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS};
+use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS, SPAWN_TEXTS_BYTES_MAX};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::Discarded;
 use coppice_protocol::session::{Channel, Event, Identity, Session};
-use coppice_protocol::world::{JobKey, World};
+use coppice_protocol::spawn::{Joined, Spawn, Spawned, Wanted};
+use coppice_protocol::world::{JobKey, NodeRange, World};
 
 use super::effect::PlaceId;
 use super::{Disconnected, Effect, LineId, Machine, Now};
@@ -194,6 +195,8 @@ fn job() -> StartJob {
         traced: coppice_protocol::trace::Traced::None,
         core_file: false,
         outlives_ranks: false,
+        universe: 0,
+        origin: None,
         staged_files: Vec::new(),
     }
 }
@@ -382,6 +385,70 @@ fn the_nodes_of_a_job_are_told_of_those_that_it_goes_on_without() {
     let mut orders = again.orders(&mut machine, at(3));
     orders.retain(|order| matches!(order, ToNode::NodeLost { .. }));
     assert_eq!(orders, [lost(1), lost(2)]);
+}
+
+/// At once, and again over each new connection; what nodes and ranks say of it goes up.
+#[test]
+fn the_nodes_of_a_job_are_told_of_those_that_come_to_its_network_and_ranks_of_those_they_wanted() {
+    let mut machine = Machine::default();
+    let mut wires: Vec<_> = (0..2).map(|number| ready(&mut machine, number)).collect();
+    let member = |rank| Member { rank: Rank(rank), node: NodeId(rank), use_retained: false, restore: None };
+    let world = World::new(JobKey([7; 32]), 1, (0..2).map(NodeId));
+    start_this(&mut machine, StartJob { size: 2, members: vec![member(0), member(1)], world, ..job() });
+    wires.iter_mut().for_each(|[control, _]| drop(control.orders(&mut machine, at(0))));
+    let wanted = Wanted { program: "w".into(), ranks: 1, ..Wanted::default() };
+    let spawn = |rank, wanted: &Wanted| Spawn { job: JOB, rank: Rank(rank), number: 1, wanted: wanted.clone() };
+    // Of a rank that is elsewhere; of more than is taken.
+    let long = Wanted { arguments: vec![vec![b'x'; SPAWN_TEXTS_BYTES_MAX].into()], ..wanted.clone() };
+    for strange in [spawn(1, &wanted), spawn(0, &long)] {
+        wires[0][0].say(&ToIoNode::Spawns(strange));
+    }
+    wires[0][0].say(&ToIoNode::Spawns(spawn(0, &wanted)));
+    wires[0][0].exchange(&mut machine, at(1));
+    let mut said = std::iter::from_fn(|| machine.next_message(at(1)));
+    let of = spawn(0, &wanted);
+    assert!(said.any(|said| matches!(said, FromPset::Spawns { node: NodeId(0), spawn } if spawn == of)));
+    assert!(!said.any(|said| matches!(said, FromPset::Spawns { .. })));
+    let joined = |first| Joined { job: JOB, first, nodes: vec![NodeRange { first: NodeId(5), count: 1 }] };
+    let spawned = Spawned { job: JOB, rank: Rank(0), number: 1, outcome: Ok(JobId(9)) };
+    machine.order(ToPset::Joined(joined(2)), at(2)).expect("makes sense");
+    machine.order(ToPset::Spawned(spawned.clone()), at(2)).expect("makes sense");
+    machine.order(ToPset::Joined(joined(3)), at(2)).expect("makes sense");
+    let told = [ToNode::Joined(joined(2)), ToNode::Spawned(spawned.clone()), ToNode::Joined(joined(3))];
+    assert_eq!(wires[0][0].orders(&mut machine, at(2)), told);
+    assert_eq!(wires[1][0].orders(&mut machine, at(2)), [told[0].clone(), told[2].clone()]);
+    wires[1][0].say(&ToIoNode::Joined { job: JOB, nodes: 4 });
+    wires[1][0].exchange(&mut machine, at(3));
+    let mut said = std::iter::from_fn(|| machine.next_message(at(3)));
+    assert!(said.any(|said| matches!(said, FromPset::Joined { node: NodeId(1), job: JOB, nodes: 4 })));
+    machine.disconnected(wires[0][0].line, Disconnected::Closed, at(4));
+    let mut again = Wire::connect(&mut machine, Channel::Control, NodeId(0), &NodeKey([7; 32]));
+    again.say(&is_ready());
+    let mut orders = again.orders(&mut machine, at(4));
+    orders.retain(|order| matches!(order, ToNode::Joined(_) | ToNode::Spawned(_)));
+    let [first, spawned, last] = told;
+    assert_eq!(orders, [first, last, spawned]);
+}
+
+/// What a node is told of its job's network comes behind the launch: before, it knows of none, and would say so.
+#[test]
+fn nodes_that_come_while_a_job_is_being_opened_are_told_of_behind_its_launch() {
+    let mut machine = Machine::default();
+    let [mut control, _ship] = ready(&mut machine, 0);
+    machine.order(ToPset::Start(job()), at(0)).expect("makes sense");
+    let effects = std::iter::from_fn(|| machine.next_effect());
+    let opening: Vec<PlaceId> = effects
+        .filter_map(|effect| match effect {
+            Effect::Open { place, .. } => Some(place),
+            _ => None,
+        })
+        .collect();
+    let joined = Joined { job: JOB, first: 1, nodes: vec![NodeRange { first: NodeId(5), count: 1 }] };
+    machine.order(ToPset::Joined(joined.clone()), at(1)).expect("makes sense");
+    machine.opened(opening[0], Ok(()), at(2));
+    let mut orders = control.orders(&mut machine, at(2));
+    orders.retain(|order| matches!(order, ToNode::Launch(_) | ToNode::Joined(_)));
+    assert!(matches!(&orders[..], [ToNode::Launch(_), ToNode::Joined(told)] if *told == joined), "{orders:?}");
 }
 
 /// Those of other nodes may want what a node knows for as long as any of them runs.

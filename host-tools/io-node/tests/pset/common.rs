@@ -278,6 +278,8 @@ impl Pset {
             traced: coppice_protocol::trace::Traced::None,
             core_file: false,
             outlives_ranks: false,
+            universe: 0,
+            origin: None,
             staged_files: Vec::new(),
         }
     }

@@ -32,6 +32,11 @@ pub async fn make(around: &impl Around, job: JobId, order: MakeOrder) -> Result<
     // What is kept is nobody's until there is the manifest, nor is what it goes on from.
     let _used = around.checkpoints().used().await;
     let submitted = around.ask(|answer| Request::Submitted(job, answer)).await?;
+    if submitted.has_family {
+        return Err(Refused::conflict(&format!(
+            "job {job} has started others, or was started by one: of such jobs no checkpoint can be made"
+        )));
+    }
     let places = around.ask(|answer| Request::NodesOf(job, answer)).await?;
     let newest = match submitted.newest.clone() {
         Some(newest) if is_there(around, newest.checkpoint).await => Some(newest),

@@ -1,6 +1,6 @@
 //! One job under way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use coppice_protocol::world::JobKey;
 use tokio::sync::Semaphore;
 
 use super::checkpoints::{Awaited, Schedule};
+use super::families::Descent;
 use super::ranks::{RankState, Ranks};
 use super::restart::Restoring;
 use super::tracing_jobs::Tracer;
@@ -51,10 +52,16 @@ pub(super) struct Job {
     pub(super) staged: Vec<Held>,
     /// What is known of their transfers.
     pub(super) transfers: Transfers,
+    /// I/O nodes were told of it.
+    pub(super) is_told: bool,
     /// It has nodes, which wait until this copy was looked at, as [`Job::needed`] counts.
     pub(super) awaits_copy: Option<usize>,
     /// What its nodes know each other by.
     pub(super) key: JobKey,
+    /// How it has come to be, if a rank of another job has started it.
+    pub(super) descent: Option<Descent>,
+    /// The last number of a wish of each of its ranks for others to be started.
+    wishes: BTreeMap<Rank, u64>,
     /// What its ranks are made from, if it goes on from a checkpoint.
     pub(super) restore: Option<Restoring>,
     /// When checkpoints are made of it by itself.
@@ -141,8 +148,11 @@ impl Job {
             program: needs.program,
             staged: needs.staged,
             transfers: Transfers::default(),
+            is_told: false,
             awaits_copy: None,
             key,
+            descent: None,
+            wishes: BTreeMap::new(),
             restore: None,
             schedule,
             checkpoints_made: None,
@@ -242,7 +252,20 @@ impl Job {
 
     /// Whether no I/O node knows of it yet.
     pub(super) fn is_waiting(&self) -> bool {
-        self.is_queued() || self.awaits_copy.is_some()
+        self.is_queued() || !self.is_told
+    }
+
+    /// Whether nodes of its family are to know of it before it is started.
+    pub(super) fn awaits_family(&self) -> bool {
+        self.descent.is_some() && self.is_waiting() && self.awaits_copy.is_none()
+    }
+
+    /// Whether a wish of a rank for others to be started has not come before.
+    pub(super) fn is_new_wish(&mut self, rank: Rank, number: u64) -> bool {
+        let last = self.wishes.entry(rank).or_default();
+        let is_new = number > *last;
+        *last = number.max(*last);
+        is_new
     }
 
     /// Ranks are being killed from now on.
@@ -259,7 +282,7 @@ impl Job {
     /// Nothing of it is left on any node, and it is going to be seen whether it goes on. Nothing else is due any more.
     pub(super) fn awaits_restart(&mut self, awaited: Awaited) {
         (self.attach_deadline, self.run_deadline, self.kill_deadline) = (None, None, None);
-        self.awaits_copy = None;
+        (self.awaits_copy, self.is_told) = (None, true);
         self.schedule.end();
         self.restart = Some(awaited);
     }

@@ -96,6 +96,8 @@ impl<P: Plant> Controller<P> {
             return;
         }
         self.records.add(record, now);
+        self.ended_in_family(id);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
         // The node stays with the job until all of it is over: a block is given up as a whole.
         if job.is_over() {
             if let Some(signal) = job.ended_as_asked() {
@@ -158,6 +160,7 @@ impl<P: Plant> Controller<P> {
             reply(waiter, Ok(view.clone()));
         }
         job.feed.event(&JobEvent::Ended(Box::new(view)));
+        self.left_family(id, job.descent.as_ref(), (exit_status, job.reason.as_deref()));
         self.close_log(id);
         tracing::info!(job = id.0, exit_status, reason = job.reason, "job ended");
         self.unclaimed.keep(id, job.feed, now.instant);
@@ -254,6 +257,7 @@ fn lost_view(job: &Job, end: &JobRow, now: Now) -> JobView {
         detached: job.submission.detached,
         output: job.submission.keep_output.map(OutputView::limited),
         restarted_from: job.submission.restarted_from,
+        spawned_by: job.submission.spawned_by,
         checkpoint_policy: job.submission.checkpoint_policy,
         checkpoints_made: job.checkpoints_made,
         continued_as: end.continued_as,

@@ -37,6 +37,8 @@ impl<P: Plant> Controller<P> {
             FromPset::Failed { node, failure } => self.job_failed(pset, node, failure, now),
             FromPset::Waits(waiting) => self.ranks_wait(pset, waiting, now),
             FromPset::Dies { node, dying } => self.rank_dies(pset, node, dying),
+            FromPset::Spawns { node, spawn } => self.spawn_wanted(pset, node, spawn),
+            FromPset::Joined { node, job, nodes } => self.node_knows(pset, node, job, nodes),
             FromPset::WantsCheckpoint { job } => self.checkpoint_asked(pset, job, now),
             FromPset::Retained { node, answer } => self.node_retained(pset, node, answer, now),
             FromPset::Discarded { node, answer } => self.node_discarded(pset, node, &answer, now),

@@ -17,9 +17,10 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::inspect::{self, Query};
 use coppice_protocol::pset::{Pulled, ToPset};
 use coppice_protocol::region::SlotKey;
+use coppice_protocol::spawn::Spawn;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use super::{Controller, KeptLog, Now, Objects, Place, Restart, Submitted};
+use super::{Controller, KeptLog, Now, Objects, Place, Restart, SpawnRequest, Submitted};
 use crate::database::{DatabaseError, FileKey};
 use crate::feed::{Pieces, Taker};
 use crate::limits::READERS_PER_JOB_MAX;
@@ -110,6 +111,10 @@ pub enum Request {
     Submit(Box<Submission>, Held, FileKey, Vec<Held>, Answer<JobId>),
     /// Take a job that goes on from a checkpoint.
     Restart(Box<Restart>, Answer<JobId>),
+    /// Take a job that a rank wants.
+    Spawn(Box<SpawnRequest>, Answer<JobId>),
+    /// Nothing comes of what a rank wants, for this reason.
+    NotSpawned(Box<Spawn>, String),
     /// What a job that is under way was submitted with.
     Submitted(JobId, Answer<Submitted>),
     /// The stored copy of a program, if there is one.
@@ -198,6 +203,8 @@ impl<P: Plant> Controller<P> {
                 let result = kept.and_then(|()| self.submit(*job, program, staged, now));
                 reply(answer, result);
             }
+            Request::Spawn(request, answer) => self.spawn(request, answer, now),
+            Request::NotSpawned(spawn, reason) => self.not_spawned(&spawn, reason),
             Request::Restart(restart, answer) => reply(answer, self.restart(*restart, now)),
             Request::Submitted(job, answer) => reply(answer, self.submitted(job)),
             Request::Stored(program, answer) => reply(answer, self.stored(program)),

@@ -18,6 +18,8 @@ use crate::store::Held;
 /// What a job was submitted with, for it to be submitted once more.
 #[derive(Clone, Debug)]
 pub struct Submitted {
+    /// It is in one network with others that ranks have started.
+    pub has_family: bool,
     /// As it was asked for.
     pub submission: Submission,
     /// Its program.
@@ -115,6 +117,7 @@ impl<P: Plant> Controller<P> {
     pub(super) fn submitted(&self, id: JobId) -> Result<Submitted, Refused> {
         let Some(job) = self.jobs.get(&id) else { return Err(self.why_not_under_way(id)) };
         Ok(Submitted {
+            has_family: self.has_family(id),
             submission: job.submission.clone(),
             program: *job.program,
             staged: job.staged.iter().map(|held| held.id).collect(),

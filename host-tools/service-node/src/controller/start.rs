@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use coppice_api::job::Submission;
 use coppice_api::path;
 use coppice_api::retain::{LastProgram, PlacedNode, Placement};
 use coppice_api::stream::JobEvent;
@@ -56,7 +57,7 @@ impl<P: Plant> Controller<P> {
         pool
     }
 
-    fn start_job(&mut self, start: &Start, now: Now) {
+    pub(super) fn start_job(&mut self, start: &Start, now: Now) {
         let id = start.job;
         let Some(job) = self.jobs.get(&id) else { return };
         let placement = place(job, start, &self.nodes);
@@ -88,17 +89,31 @@ impl<P: Plant> Controller<P> {
         let (recorded, ahead_of) = (placement.clone(), Some(ahead.clone()));
         let started = What::Started { job: id, nodes: boots, placement: recorded, ahead: ahead_of, program, run };
         self.records.add(started, now);
+        let is_wanted = job.descent.is_some();
         job.start(Ranks::new(ranks), placement, ahead, now);
         job.feed.event(&JobEvent::Started { nodes });
         self.changed = true;
+        if is_wanted {
+            // Its family is to know of it first.
+            return;
+        }
         self.start_from(id, 0);
     }
 
     /// Has the ranks of a job started; its program and what it has staged are as they should be.
     pub(super) fn tell_start(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let (kin, origin) = self.kin_of(job);
+        // Whatever is free at this moment may be another job's in the next.
+        let usable = u32::try_from(self.nodes.len() - self.nodes.failed().len()).unwrap_or(u32::MAX);
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.awaits_copy = None;
-        tell_start(job, &self.store, &self.links, &mut self.plant);
+        (job.awaits_copy, job.is_told) = (None, true);
+        let Submission { ranks, ranks_per_node, .. } = job.submission;
+        let universe = usable.saturating_mul(ranks_per_node).max(ranks);
+        let message = start_message(job, &self.store, &self.links);
+        let world = World { kin, ..message.world };
+        tell_start(job, StartJob { world, universe, origin, ..message }, &mut self.plant);
+        self.started_in_family(id);
     }
 }
 
@@ -119,8 +134,7 @@ fn place(job: &Job, start: &Start, nodes: &Nodes) -> Placement {
 }
 
 /// Tells the I/O nodes of a job's ranks to start it, and sends the one that needs it what there is of its input.
-fn tell_start(job: &mut Job, store: &ProgramStore, links: &Links, plant: &mut impl Plant) {
-    let message = start_message(job, store, links);
+fn tell_start(job: &mut Job, message: StartJob, plant: &mut impl Plant) {
     let mut members: BTreeMap<PsetId, Vec<Member>> = BTreeMap::new();
     for (rank, state) in job.ranks.iter() {
         let restore = job.restore.as_ref().and_then(|restore| restore.of(rank, job.submission.ranks_per_node));
@@ -172,5 +186,7 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links) -> StartJob
         traced: job.traced(),
         core_file: submission.core_file,
         outlives_ranks: job.outlives_ranks(),
+        universe: submission.ranks,
+        origin: None,
     }
 }

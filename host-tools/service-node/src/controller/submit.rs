@@ -51,7 +51,7 @@ impl<P: Plant> Controller<P> {
         Ok(id)
     }
 
-    fn check_size(&self, job: &Submission, program: &ProgramRow) -> Result<(), Refused> {
+    pub(super) fn check_size(&self, job: &Submission, program: &ProgramRow) -> Result<(), Refused> {
         let wanted = job.nodes_wanted() as usize;
         let nodes = self.nodes.len();
         let usable = nodes - self.nodes.failed().len();

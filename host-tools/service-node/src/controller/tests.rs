@@ -18,7 +18,9 @@ use coppice_qemu::machine::Accelerator;
 use super::node::Phase;
 use super::{Config, Controller, Event, Now, walks};
 use crate::database::{Database, ProgramRow};
-use crate::plant::{CheckpointOrder, FabricOrder, HelperEvent, Incarnation, Plant, PlantEvent, Secrets, Stop};
+use crate::plant::{
+    CheckpointOrder, FabricOrder, HelperEvent, Incarnation, Plant, PlantEvent, Secrets, SpawnOrder, Stop,
+};
 use crate::records::Records;
 use crate::store::{Found, Held, ProgramStore, Source};
 
@@ -51,6 +53,7 @@ impl Plant for Idle {
     fn check_program(&mut self, _job: JobId, _copy: Held, _source: Source) {}
     fn keep(&mut self, _order: crate::output::OutputOrder) {}
     fn checkpoint(&mut self, _order: CheckpointOrder) {}
+    fn spawn(&mut self, _order: SpawnOrder) {}
     fn boot(&mut self, _personality: &Personality, _accelerator: Accelerator) {}
     fn forget_personality(&mut self, _node: NodeId) {}
     fn kill_machine(&mut self, _node: NodeId) {}
@@ -124,6 +127,7 @@ impl World {
             core_file: false,
             on_rank_failure: OnRankFailure::End,
             restarted_from: None,
+            spawned_by: None,
             checkpoint_policy: None,
         };
         let program = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };

@@ -55,7 +55,7 @@ const COLUMNS: &str =
     "job, state, name, arguments, lower(hex(program)) AS program, root, directory, ranks, submitted_at_ns,
                        started_at_ns, ended_at_ns, exit_status, reason, running_at_ns, estimate_ms, placement,
                        retention, ranks_per_node, staged, transfers, ahead, detached, output, restarted_from,
-                       checkpoint_policy, checkpoints_made, continued_as,
+                       checkpoint_policy, checkpoints_made, continued_as, spawned_by,
                        (SELECT nodes FROM blocks WHERE blocks.job = jobs.job) AS nodes";
 
 impl Database {
@@ -72,8 +72,9 @@ impl Database {
     ) -> Result<JobId, DatabaseError> {
         let sql = "INSERT INTO jobs
                    (state, name, arguments, program, root, directory, ranks, timeout_ms, submitted_at_ns, estimate_ms,
-                    ranks_per_node, staged, detached, output, restarted_from, checkpoint_policy)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) RETURNING job";
+                    ranks_per_node, staged, detached, output, restarted_from, checkpoint_policy,
+                    spawned_by)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) RETURNING job";
         let values = params![
             state_name(JobState::Queued),
             Bytes(&job.name),
@@ -91,6 +92,7 @@ impl Database {
             job.keep_output.map(|limit| to_json(&OutputView::limited(limit))),
             job.restarted_from.map(|checkpoint| checkpoint.to_string()),
             job.checkpoint_policy.as_ref().map(to_json),
+            job.spawned_by.as_ref().map(to_json),
         ];
         // A statement that gives a row commits after that, and if it cannot then nobody hears of it.
         let transaction = self.connection.unchecked_transaction()?;
@@ -300,7 +302,8 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
     let nodes: Option<String> = row.get("nodes")?;
     let (placement, retention): (Option<String>, Option<String>) = (row.get("placement")?, row.get("retention")?);
     let (ahead, output): (Option<String>, Option<String>) = (row.get("ahead")?, row.get("output")?);
-    let restarted_from: Option<String> = row.get("restarted_from")?;
+    let (restarted_from, spawned): (Option<String>, Option<String>) =
+        (row.get("restarted_from")?, row.get("spawned_by")?);
     let policy: Option<String> = row.get("checkpoint_policy")?;
     let (made, continued): (Option<String>, Option<String>) = (row.get("checkpoints_made")?, row.get("continued_as")?);
     let checkpoint = |text: String| text.parse().map_err(|_| DatabaseError::Damaged("checkpoint of a job"));
@@ -330,6 +333,7 @@ fn view(row: &Row<'_>) -> Result<JobView, DatabaseError> {
         detached: row.get("detached")?,
         output: output.map(|text| from_json(&text, "kept output of a job")).transpose()?,
         restarted_from: restarted_from.map(checkpoint).transpose()?,
+        spawned_by: spawned.map(|text| from_json(&text, "origin of a job")).transpose()?,
         checkpoint_policy: policy.map(|text| from_json(&text, "checkpoint policy of a job")).transpose()?,
         checkpoints_made: made.map(|text| from_json(&text, "checkpoints of a job")).transpose()?,
         continued_as: continued.map(|text| from_json(&text, "continuation of a job")).transpose()?,

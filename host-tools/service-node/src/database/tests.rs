@@ -41,6 +41,7 @@ fn submission() -> Submission {
         core_file: false,
         on_rank_failure: OnRankFailure::End,
         restarted_from: None,
+        spawned_by: None,
         checkpoint_policy: None,
     }
 }

@@ -14,13 +14,16 @@ use super::Api;
 use super::restart::runnable;
 use crate::checkpoints::{Around, Checkpoints, Resubmission, Runnable, carry_out};
 use crate::controller::{Event, Refused, Request, Restart};
-use crate::plant::{CheckpointEvent, CheckpointOrder, PlantEvent};
+use crate::plant::{CheckpointEvent, PlantEvent, Task};
 
 impl Api {
     /// Carries orders out, each in a task of its own, until nobody gives any more.
-    pub async fn carry_out(self, mut orders: mpsc::UnboundedReceiver<CheckpointOrder>) {
+    pub async fn carry_out(self, mut orders: mpsc::UnboundedReceiver<Task>) {
         while let Some(order) = orders.recv().await {
-            tokio::spawn(carry_out(self.clone(), order));
+            match order {
+                Task::Checkpoint(order) => drop(tokio::spawn(carry_out(self.clone(), order))),
+                Task::Spawn(order) => drop(tokio::spawn(self.clone().carry_out_spawn(order))),
+            }
         }
     }
 }

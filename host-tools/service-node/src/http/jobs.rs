@@ -46,7 +46,7 @@ pub(super) async fn submit(
     submission: Result<Json<Submission>, JsonRejection>,
 ) -> Answered<Submitted> {
     let Json(mut submission) = submission.map_err(|error| Refused::bad(error.body_text()))?;
-    submission.restarted_from = None;
+    (submission.restarted_from, submission.spawned_by) = (None, None);
     make_plain(&mut submission.staged)?;
     check(&submission)?;
     let expected = api.connections.expect_job()?;
@@ -233,7 +233,7 @@ fn refuse(error: StoreError) -> Refused {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use coppice_api::ByteString;
     use coppice_api::checkpoint::CheckpointPolicy;
     use coppice_api::job::{OnRankFailure, Submission};
@@ -243,7 +243,7 @@ mod tests {
 
     use super::{check, check_root, make_plain};
 
-    fn job() -> Submission {
+    pub(in crate::http) fn job() -> Submission {
         Submission {
             program: "/bin/x".into(),
             name: "x".into(),
@@ -268,6 +268,7 @@ mod tests {
             core_file: false,
             on_rank_failure: OnRankFailure::End,
             restarted_from: None,
+            spawned_by: None,
             checkpoint_policy: None,
         }
     }

@@ -11,9 +11,7 @@ use coppice_protocol::retain::{RetainOutcome, Retained};
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::Event;
 use coppice_service_node::output::{OutputEvent, OutputOrder, OutputPiece, Summary};
-use coppice_service_node::plant::{
-    CheckpointOrder, FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent,
-};
+use coppice_service_node::plant::{FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent, Task};
 use coppice_service_node::store::Found;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -74,8 +72,8 @@ pub(crate) struct Behaviour {
     pub(crate) owed: BTreeMap<(NodeId, u64), Option<ProgramId>>,
     /// What nodes do that are led through a cut.
     pub(crate) cutting: Cutting,
-    /// Whoever does what is to be done with checkpoints, if anybody does.
-    pub(crate) checkpoints: Option<UnboundedSender<CheckpointOrder>>,
+    /// Whoever does what takes long, if anybody does.
+    pub(crate) tasks: Option<UnboundedSender<Task>>,
     /// What the fabric makes of its links.
     pub(crate) links: Fabric,
     fabric: Incarnation,
@@ -107,7 +105,7 @@ impl Default for Behaviour {
             memory: Memory::default(),
             owed: BTreeMap::new(),
             cutting: Cutting::default(),
-            checkpoints: None,
+            tasks: None,
             links: Fabric::default(),
             fabric: Incarnation::default(),
             psets: Vec::new(),
@@ -138,6 +136,13 @@ impl Behaviour {
 
     pub(crate) fn fabric(&self, event: HelperEvent<FromFabric>) -> Event {
         Event::Plant(PlantEvent::Fabric { incarnation: self.fabric, event })
+    }
+
+    fn begin(&self, task: Task) -> Vec<Event> {
+        if let Some(tasks) = &self.tasks {
+            tasks.send(task).expect("somebody carries it out");
+        }
+        vec![]
     }
 
     /// What comes of an order.
@@ -171,12 +176,8 @@ impl Behaviour {
             }
             Order::Keep(order) if self.keeps_output => self.keep(order),
             Order::Keep(_) => vec![],
-            Order::Checkpoint(order) => {
-                if let Some(checkpoints) = &self.checkpoints {
-                    checkpoints.send(order.clone()).expect("somebody carries it out");
-                }
-                vec![]
-            }
+            Order::Checkpoint(order) => self.begin(Task::Checkpoint(order.clone())),
+            Order::Spawn(order) => self.begin(Task::Spawn(order.clone())),
             Order::Boot(node, generation) => {
                 set(&mut self.generations, node.0, *generation);
                 self.memory.boot(*node);

@@ -25,7 +25,7 @@ use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::database::{FileKey, ProgramRow};
 use coppice_service_node::output::OutputOrder;
-use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Plant, Secrets, Stop};
+use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Plant, Secrets, SpawnOrder, Stop};
 use coppice_service_node::store::{Held, Source};
 use coppice_storage::Storage;
 
@@ -45,6 +45,7 @@ pub(crate) enum Order {
     CheckProgram(JobId),
     Keep(OutputOrder),
     Checkpoint(CheckpointOrder),
+    Spawn(SpawnOrder),
     Boot(NodeId, Generation),
     KillMachine(NodeId),
 }
@@ -99,6 +100,9 @@ impl Plant for NotingPlant {
     fn checkpoint(&mut self, order: CheckpointOrder) {
         self.note(Order::Checkpoint(order));
     }
+    fn spawn(&mut self, order: SpawnOrder) {
+        self.note(Order::Spawn(order));
+    }
     fn boot(&mut self, personality: &Personality, accelerator: Accelerator) {
         assert_eq!(accelerator, Accelerator::Tcg);
         self.note(Order::Boot(personality.node, personality.generation));
@@ -135,6 +139,7 @@ pub(crate) fn job(ranks: u32) -> Submission {
         core_file: false,
         on_rank_failure: OnRankFailure::End,
         restarted_from: None,
+        spawned_by: None,
         checkpoint_policy: None,
     }
 }

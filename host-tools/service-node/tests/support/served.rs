@@ -58,7 +58,7 @@ impl Served {
         let ((events, queue), store) = (mpsc::channel(100), cluster.store.clone());
         let (connections, storage) = (Connections::new(100), super::storage(cluster.home.path()));
         let (orders, to_be_done) = mpsc::unbounded_channel();
-        cluster.behaviour.checkpoints = Some(orders);
+        cluster.behaviour.tasks = Some(orders);
         let api = Api::new(events.clone(), store, connections.clone(), Arc::clone(&storage));
         tokio::spawn(api.clone().carry_out(to_be_done));
         let router = api.router();

@@ -69,6 +69,8 @@ impl Retention {
             | ToNode::EndKeep { .. }
             | ToNode::Checkpointed { .. }
             | ToNode::NodeLost { .. }
+            | ToNode::Joined(_)
+            | ToNode::Spawned(_)
             | ToNode::Forget { .. } => {}
         }
     }

@@ -7,8 +7,11 @@ use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::personality::Personality;
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_qemu::machine::Accelerator;
+use coppice_service_node::controller::{Event as HostEvent, Request};
 use coppice_service_node::limits::BOOT_TIME_MAX;
-use coppice_service_node::plant::{FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent};
+use coppice_service_node::plant::{
+    FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent, SpawnOrder,
+};
 use coppice_service_node::store::Found;
 
 use super::checkers::{Checkers, Who};
@@ -124,6 +127,11 @@ impl World {
             }
             Order::Keep(order) => self.keep(order),
             Order::Checkpoint(order) => self.host.carry_out(order),
+            Order::Spawn(SpawnOrder { spawn, .. }) => {
+                let reason = "ranks of this world start no others".to_owned();
+                let request = Request::NotSpawned(Box::new(spawn), reason);
+                self.host.handle(HostEvent::Request(request), self.now_ns);
+            }
             Order::Boot(personality) => self.switch_on(*personality),
             Order::KillMachine(node) => self.machine_ends(node, "killed"),
         }

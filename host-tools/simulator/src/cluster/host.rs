@@ -19,7 +19,7 @@ use coppice_service_node::checkpoints::{self, Around};
 use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, Request};
 use coppice_service_node::database::FileKey;
 use coppice_service_node::output::OutputOrder;
-use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Plant, Secrets, Stop};
+use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Plant, Secrets, SpawnOrder, Stop};
 use coppice_service_node::records::Records;
 use coppice_service_node::store::{Found, Held, Kind, ProgramStore, Source, stored_bytes};
 use coppice_service_node::time;
@@ -55,6 +55,7 @@ pub(super) enum Order {
     CheckProgram(JobId, Held),
     Keep(OutputOrder),
     Checkpoint(CheckpointOrder),
+    Spawn(SpawnOrder),
     Boot(Box<Personality>),
     KillMachine(NodeId),
 }
@@ -127,6 +128,9 @@ impl Plant for NotingPlant {
     }
     fn checkpoint(&mut self, order: CheckpointOrder) {
         self.note(Order::Checkpoint(order));
+    }
+    fn spawn(&mut self, order: SpawnOrder) {
+        self.note(Order::Spawn(order));
     }
     fn boot(&mut self, personality: &Personality, _accelerator: Accelerator) {
         self.note(Order::Boot(Box::new(personality.clone())));

@@ -18,6 +18,7 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
+use coppice_protocol::spawn::{Joined, Spawned};
 use coppice_protocol::text::ByteString;
 use coppice_protocol::trace::Traced;
 
@@ -271,6 +272,14 @@ impl Processes for Watched {
 
     fn node_lost(&self, job: JobId, node: NodeId, ranks: &[Rank]) {
         self.table.node_lost(job, node, ranks);
+    }
+
+    fn joined(&self, joined: Joined) -> u32 {
+        self.table.joined(joined)
+    }
+
+    fn spawned(&self, spawned: Spawned) {
+        self.table.spawned(spawned);
     }
 
     fn forget(&self, job: JobId) -> BoxFuture<'static, ()> {

@@ -80,6 +80,7 @@ impl Script {
             core_file: false,
             on_rank_failure: if self.course.outlives { OnRankFailure::Continue } else { OnRankFailure::End },
             restarted_from: None,
+            spawned_by: None,
             checkpoint_policy: None,
         }
     }

@@ -9,7 +9,7 @@ use coppice_core::net::{Again, Network, Tcp, Udp};
 use coppice_endpoint::record::{NotMade, NotQuiet, OrphanRecord, TcpRecord, UdpRecord};
 use coppice_endpoint::{JobNetwork, SocketError};
 use coppice_protocol::ids::JobNode;
-use coppice_protocol::world::NetworkTag;
+use coppice_protocol::world::{NetworkTag, NodeRange};
 
 /// Sockets of scripts reach nobody else.
 pub(super) struct NoSockets;
@@ -31,6 +31,14 @@ impl Network for NoSockets {
     }
 
     fn enter_job(&self, _: JobNetwork) {}
+
+    fn join_job(&self, _: NetworkTag, _: u32, _: &[NodeRange], _: Box<dyn Send + Sync>) -> Option<u32> {
+        None
+    }
+
+    fn nodes(&self) -> Option<u32> {
+        None
+    }
 
     fn break_off(&self, _: NetworkTag, _: JobNode) {}
 

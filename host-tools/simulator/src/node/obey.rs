@@ -39,6 +39,8 @@ impl Life {
             | ToNode::EndKeep { .. }
             | ToNode::Checkpointed { .. }
             | ToNode::NodeLost { .. }
+            | ToNode::Joined(_)
+            | ToNode::Spawned(_)
             | ToNode::Forget { .. }
             | ToNode::Taken { .. } => Ok(()),
         }

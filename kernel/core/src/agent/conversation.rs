@@ -108,6 +108,14 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.node_lost(job, node, &ranks);
                 Ok(())
             }
+            Ok(ToNode::Joined(joined)) => {
+                jobs.joined(joined);
+                Ok(())
+            }
+            Ok(ToNode::Spawned(spawned)) => {
+                jobs.spawned(spawned);
+                Ok(())
+            }
             Ok(ToNode::Forget { job }) => {
                 jobs.forget(job);
                 Ok(())

@@ -15,6 +15,7 @@ use coppice_protocol::keep::{Keep, KeepOutcome, Kept};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::{Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained};
 use coppice_protocol::signal::{SIGKILL, SIGNAL_MAX};
+use coppice_protocol::spawn::{Joined, Spawned};
 use coppice_protocol::trace::Traced;
 
 use super::Processes;
@@ -284,6 +285,23 @@ impl<P: Processes + 'static> Jobs<P> {
     /// A node of a job is gone, and these ranks with it.
     pub(super) fn node_lost(&self, job: JobId, node: NodeId, ranks: &[Rank]) {
         self.processes.node_lost(job, node, ranks);
+    }
+
+    /// Nodes have come to the network of a job. Says so when they are known here, and nothing if they cannot be:
+    /// whoever is to reach them is not started then.
+    pub(super) fn joined(&self, joined: Joined) {
+        let (job, wanted) = (joined.job, joined.count());
+        let nodes = self.processes.joined(joined);
+        if nodes >= wanted {
+            self.outbox.push(ToIoNode::Joined { job, nodes });
+        } else {
+            log::warn!("agent: job {job} has {nodes} nodes in its network, and was told of some up to {wanted}");
+        }
+    }
+
+    /// This came of what a rank wanted to be started.
+    pub(super) fn spawned(&self, spawned: Spawned) {
+        self.processes.spawned(spawned);
     }
 
     /// No rank of a job runs anywhere.

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 
 use coppice_protocol::control::{Dying, JobFailure, RankReport, ToIoNode, Waiting};
 use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::spawn::Spawn;
 
 use crate::executor::WaitQueue;
 use crate::limits::CONTROL_QUEUE_MAX;
@@ -129,6 +130,7 @@ impl Started {
             Trouble::Failed(failure) => outbox.failed(failure),
             Trouble::Waits(waiting) => outbox.push(ToIoNode::Waits(waiting)),
             Trouble::Dies(dying) => outbox.push(ToIoNode::Dies(dying)),
+            Trouble::Spawns(spawn) => outbox.push(ToIoNode::Spawns(spawn)),
             Trouble::Asks(job) => outbox.push(ToIoNode::WantsCheckpoint { job }),
         })
     }
@@ -150,6 +152,8 @@ pub enum Trouble {
     Dies(Dying),
     /// Nothing: a rank asks for a checkpoint of it.
     Asks(JobId),
+    /// Nothing: a rank wants others to be started.
+    Spawns(Spawn),
 }
 
 /// Says that a job cannot go on, or may not.
@@ -175,6 +179,11 @@ impl Failures {
     /// A rank asks for a checkpoint of the job.
     pub fn asks(&self, job: JobId) {
         (self.0)(Trouble::Asks(job));
+    }
+
+    /// A rank wants others to be started.
+    pub fn spawns(&self, spawn: Spawn) {
+        (self.0)(Trouble::Spawns(spawn));
     }
 
     /// Ranks of the job have waited for a while.

@@ -18,8 +18,8 @@ use coppice_protocol::retain::{
 };
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
+use coppice_protocol::spawn::{Joined, Spawned};
 use coppice_protocol::trace::Traced;
-use coppice_protocol::world::{JobKey, World};
 use spin::Mutex;
 
 use super::{Failures, Node, Processes, Started, run};
@@ -28,6 +28,7 @@ use crate::executor::{WaitQueue, run_to_end, sleep, spawn, timeout};
 use crate::limits::SHIP_CONNECT_WAIT_NS;
 use crate::net::BoxFuture;
 use crate::net::testing::{Net, Peer, Port, credentials};
+use crate::process::testing::order;
 use crate::ras::RasQueue;
 use crate::ship::{Client, Ship};
 
@@ -115,6 +116,13 @@ impl Processes for Fakes {
     fn trace(&self, _: JobId, _: Traced) {}
 
     fn checkpointed(&self, _: JobId, _: u64) {}
+    fn spawned(&self, _: Spawned) {}
+
+    fn joined(&self, joined: Joined) -> u32 {
+        // It has missed some.
+        if joined.first > 8 { 8 } else { joined.count() }
+    }
+
     fn node_lost(&self, _: JobId, _: NodeId, _: &[Rank]) {}
 
     fn forget(&self, _: JobId) -> BoxFuture<'static, ()> {
@@ -132,27 +140,7 @@ fn launch(job: u64) -> ToNode {
 }
 
 fn launch_rank(job: u64, rank: u32) -> ToNode {
-    ToNode::Launch(Launch {
-        job: JobId(job),
-        rank: Rank(rank),
-        size: 4,
-        program: ProgramId([1; 32]),
-        program_bytes: 10,
-        path: "/bin/true".into(),
-        arguments: vec!["true".into()],
-        environment: Vec::new(),
-        directory: "/".into(),
-        user: 1000,
-        group: 1000,
-        umask: 0o22,
-        use_retained: false,
-        world: World::new(JobKey([9; 32]), 1, (0..4).map(coppice_protocol::ids::NodeId)),
-        staging: None,
-        traced: false,
-        core_file: false,
-        restore: None,
-        outlives_ranks: false,
-    })
+    ToNode::Launch(Launch { job: JobId(job), rank: Rank(rank), program: ProgramId([1; 32]), ..order(4) })
 }
 
 fn memory() -> MemoryStatus {

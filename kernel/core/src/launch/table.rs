@@ -11,6 +11,7 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
+use coppice_protocol::spawn::{Joined, Spawned};
 use coppice_protocol::trace::Traced;
 
 use super::{KillSwitch, inspect, launch, report, taken_apart};
@@ -163,6 +164,18 @@ impl Processes for ProcessTable {
         if let Some((tag, node)) = self.pmi.node_lost(job, node, ranks) {
             self.node.network.break_off(tag, node);
         }
+    }
+
+    fn joined(&self, joined: Joined) -> u32 {
+        match self.jobs.find(joined.job) {
+            Some(job) => job.nodes_came(joined, &*self.node.network, &self.node.quota),
+            // One that is not here any more has nobody who could miss them.
+            None => joined.count(),
+        }
+    }
+
+    fn spawned(&self, spawned: Spawned) {
+        self.pmi.spawned(spawned);
     }
 
     fn forget(&self, job: JobId) -> BoxFuture<'static, ()> {

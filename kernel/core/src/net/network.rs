@@ -9,7 +9,7 @@ use core::task::Waker;
 use coppice_endpoint::record::{NotQuiet, TcpRecord};
 use coppice_endpoint::{JobNetwork, SocketError, Stack, TcpSocket, UdpSocket};
 use coppice_protocol::ids::JobNode;
-use coppice_protocol::world::NetworkTag;
+use coppice_protocol::world::{NetworkTag, NodeRange};
 use smoltcp::phy::Device;
 
 use super::{Again, Card, Udp};
@@ -31,6 +31,12 @@ pub trait Network: Send + Sync {
     /// Sockets are in this job's network from now on; see [`Stack::enter_job`]. It is left when what the job left in
     /// the kernel is wiped ([`super::Dial::scrub_connections`]).
     fn enter_job(&self, job: JobNetwork);
+
+    /// Nodes have come to this job's network; see [`Stack::join_job`].
+    fn join_job(&self, tag: NetworkTag, first: u32, nodes: &[NodeRange], kept: Box<dyn Send + Sync>) -> Option<u32>;
+
+    /// How many nodes the network of the job that is here has.
+    fn nodes(&self) -> Option<u32>;
 
     /// A node of this job is gone: connections with its programs are broken off; see [`Stack::break_off`].
     fn break_off(&self, tag: NetworkTag, node: JobNode);
@@ -171,6 +177,16 @@ impl<D: Card + Send + 'static> Network for Stack<D> {
         let _passing = passing(LockLevel::Network);
         self.with_device(Card::keep);
         Self::enter_job(self, job, u64::from_le_bytes(random::bytes()), executor::now_ns());
+    }
+
+    fn join_job(&self, tag: NetworkTag, first: u32, nodes: &[NodeRange], kept: Box<dyn Send + Sync>) -> Option<u32> {
+        let _passing = passing(LockLevel::Network);
+        Self::join_job(self, tag, first, nodes, kept)
+    }
+
+    fn nodes(&self) -> Option<u32> {
+        let _passing = passing(LockLevel::Network);
+        self.job_nodes()
     }
 
     fn break_off(&self, tag: NetworkTag, node: JobNode) {

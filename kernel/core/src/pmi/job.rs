@@ -4,6 +4,8 @@
 //! ranks that may leave their barrier are woken, connections that have something to send too, those that are missing
 //! are made, the clock is started.
 
+mod spawns;
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
@@ -15,7 +17,8 @@ use core::task::Waker;
 use coppice_protocol::control::{Exit, JobFailure, Waiting};
 use coppice_protocol::ids::{JobId, JobNode, NodeId, Rank};
 use coppice_protocol::pmi::{Event, Placement, Server};
-use coppice_protocol::world::{JobKey, NetworkTag};
+use coppice_protocol::spawn::Spawn;
+use coppice_protocol::world::{NetworkTag, World};
 
 use super::abort::{reason_of, status_of};
 use super::peers;
@@ -35,7 +38,7 @@ pub(crate) struct Job {
     signature: u64,
     /// What its programs' packets carry.
     tag: NetworkTag,
-    /// This node.
+    /// This node, in the job's network.
     here: JobNode,
     placement: Placement,
     failures: Failures,
@@ -129,7 +132,7 @@ impl Job {
     /// For the ranks of a job on `node`. `None` if there are none.
     pub(super) fn new(
         id: JobId,
-        key: &JobKey,
+        world: &World,
         placement: Placement,
         node: NodeId,
         neighbours: Arc<dyn Neighbours>,
@@ -138,12 +141,12 @@ impl Job {
     ) -> Option<Arc<Self>> {
         let index = placement.index_of(node)?;
         let here = placement.place(index)?;
-        let server = Server::new(id, &key.0, placement.clone(), node)?;
+        let server = Server::new(id, &world.key.0, placement.clone(), node)?;
         Some(Arc::new(Self {
             id,
             signature: server.signature(),
-            tag: key.network_tag(id),
-            here: JobNode(index),
+            tag: world.network_tag(id),
+            here: placement.job_node(index),
             placement,
             failures,
             neighbours,
@@ -179,7 +182,7 @@ impl Job {
         self.signature
     }
 
-    /// Which node of the job this is.
+    /// Which node of the job's network this is.
     pub(super) fn here(&self) -> JobNode {
         self.here
     }
@@ -235,6 +238,9 @@ impl Job {
                 Event::Released(rank) => self.notify_rank(rank),
                 Event::Abort { rank, code, message } => {
                     self.fail(rank, status_of(code), reason_of(rank, code, &message))
+                }
+                Event::Spawn { rank, number, wanted } => {
+                    self.failures.spawns(Spawn { job: self.id, rank, number, wanted });
                 }
                 Event::Waits { barrier } => self.failures.waits(Waiting { job: self.id, barrier }),
                 Event::Failed(failure) => self.fail(failure.rank(), failure.code(), format!("{failure}")),
@@ -312,7 +318,7 @@ impl Job {
     /// A node of the job is gone, and these ranks with it. Which one in the job's network it is, if it is one.
     pub(super) fn node_lost(self: &Arc<Self>, node: NodeId, ranks: &[Rank]) -> Option<(NetworkTag, JobNode)> {
         self.with(|server, now_ns| server.node_lost(node, ranks, now_ns));
-        self.placement.index_of(node).map(|index| (self.tag, JobNode(index)))
+        self.placement.index_of(node).map(|index| (self.tag, self.placement.job_node(index)))
     }
 
     /// What is known of the job, and how many barriers its nodes have left. Then see [`Self::ranks_run`].

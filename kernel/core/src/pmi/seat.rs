@@ -22,6 +22,9 @@ use crate::files::{Servers, Service};
 /// The descriptor at which a rank finds PMI: high, so that the first file that a program opens is 3 as everywhere.
 pub(crate) const PMI_DESCRIPTOR: i32 = 255;
 
+/// The variable that says that a rank was started by another one.
+const SPAWNED: &str = "PMI_SPAWNED";
+
 /// Where a rank's process connects with the node.
 struct Ports {
     job: Arc<Job>,
@@ -126,13 +129,17 @@ impl Seat {
         let defaults = ["MPICH_INTERFACE_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"];
         let sets = |variable: &[u8], name: &str| variable.split(|byte| *byte == b'=').next() == Some(name.as_bytes());
         let mut environment: Vec<ByteString> = wanted.to_vec();
-        environment.retain(|variable| !ours.iter().any(|(name, _)| sets(variable, name)));
+        let is_ours = |variable: &[u8]| sets(variable, SPAWNED) || ours.iter().any(|(name, _)| sets(variable, name));
+        environment.retain(|variable| !is_ours(variable));
         for name in defaults {
             if !environment.iter().any(|variable| sets(variable, name)) {
                 environment.push(format!("{name}={address}").into());
             }
         }
         environment.extend(ours.map(|(name, value)| format!("{name}={value}").into()));
+        if self.job.was_spawned() {
+            environment.push(format!("{SPAWNED}=1").into());
+        }
         environment
     }
 

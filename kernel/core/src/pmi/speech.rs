@@ -73,7 +73,7 @@ impl Speech {
     /// What it takes of the memory beyond what is kept for every rank, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
-            Self::Pmi(_) => 0,
+            Self::Pmi(conversation) => conversation.memory_bytes(),
             Self::Pmix(client) => client.memory_bytes(),
         }
     }
@@ -81,7 +81,7 @@ impl Speech {
     /// There is no memory for what is said.
     pub(super) fn out_of_memory(&mut self) {
         match self {
-            Self::Pmi(_) => {}
+            Self::Pmi(conversation) => conversation.out_of_memory(),
             Self::Pmix(client) => client.out_of_memory(),
         }
     }

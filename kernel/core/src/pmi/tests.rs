@@ -86,7 +86,7 @@ impl Cluster {
         let node = &self.nodes[(rank / per_node) as usize];
         let (failures, waits) = (Arc::clone(&self.failures), Arc::clone(&self.waits));
         let told = Failures::new(move |trouble| match trouble {
-            Trouble::Asks(_) => {}
+            Trouble::Asks(_) | Trouble::Spawns(_) => {}
             Trouble::Failed(failure) => failures.lock().push(failure),
             Trouble::Waits(waiting) => waits.lock().push(waiting.barrier),
             Trouble::Dies(dying) => panic!("{dying:?}"),

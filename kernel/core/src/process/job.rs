@@ -3,6 +3,7 @@
 //! It is there from the launch of the job's first rank on the node to the end of the last: each rank holds a reference
 //! from its launch to its report. What it holds is gone before the last rank's end is reported.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::sync::{Arc, Weak};
@@ -16,8 +17,9 @@ use coppice_hal::heap::block_bytes;
 use coppice_protocol::control::{Dying, Launch};
 use coppice_protocol::ids::{JobId, JobNode, ProgramId, Rank};
 use coppice_protocol::program::ProgramImage;
+use coppice_protocol::spawn::Joined;
 use coppice_protocol::trace::Traced;
-use coppice_protocol::world::World;
+use coppice_protocol::world::{Kin, NodeRange, World};
 
 use crate::checkpoint;
 use crate::errno::Errno;
@@ -26,6 +28,7 @@ use crate::files::asks::Asks;
 use crate::files::buffer;
 use crate::files::shared::SharedFiles;
 use crate::memory::limits::READ_AHEAD_PAGES;
+use crate::net::{self, Network};
 use crate::process::Process;
 use crate::process::cut::Cut;
 use crate::process::futexes::Futexes;
@@ -71,6 +74,8 @@ pub(crate) struct JobOnNode {
     /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`]; with who waits
     /// for each.
     fetched: Mutex<BTreeMap<(usize, u64), Arc<UnderWay>>>,
+    /// Nodes that came to its network before the node was in that.
+    came: Mutex<Vec<Joined>>,
     /// What it is charged with.
     _charge: Charge,
 }
@@ -153,7 +158,7 @@ impl JobOnNode {
             + shared_bytes::<Asks>()
             + Asks::BYTES
             + Futexes::BYTES
-            + block_bytes(size_of_val(&*order.world.nodes))
+            + block_bytes(order.world.network().count() * size_of::<NodeRange>())
             + told
     }
 
@@ -165,13 +170,17 @@ impl JobOnNode {
         frames: &FramePool,
         (quota, charge): (&Arc<Quota>, Charge),
     ) -> Result<Self, Errno> {
-        let mut nodes = Vec::new();
-        nodes.try_reserve_exact(order.world.nodes.len()).map_err(|_| Errno::ENOMEM)?;
-        nodes.extend_from_slice(&order.world.nodes);
-        let World { key, ranks_per_node, .. } = &order.world;
+        let copy = |ranges: &[NodeRange]| {
+            let mut nodes = Vec::new();
+            nodes.try_reserve_exact(ranges.len()).map_err(|_| Errno::ENOMEM)?;
+            nodes.extend_from_slice(ranges);
+            Ok(nodes)
+        };
+        let World { key, ranks_per_node, nodes, kin } = &order.world;
+        let kin = kin.as_ref().map(|kin| Ok(Box::new(Kin { tag: kin.tag, before: copy(&kin.before)? }))).transpose()?;
         Ok(Self {
             id: order.job,
-            world: World { key: key.clone(), ranks_per_node: *ranks_per_node, nodes },
+            world: World { key: key.clone(), ranks_per_node: *ranks_per_node, nodes: copy(nodes)?, kin },
             node: order.world.node_of(order.rank),
             jobs,
             shared: SharedFiles::new(frames.total_frames()),
@@ -185,10 +194,37 @@ impl JobOnNode {
             maps_files: AtomicBool::new(false),
             traced: Mutex::new(LockLevel::Fact, None),
             told: Mutex::new(LockLevel::Fact, None),
+            came: Mutex::new(LockLevel::Job, Vec::new()),
             processes: Mutex::new(LockLevel::Job, Vec::new()),
             fetched: Mutex::new(LockLevel::Job, BTreeMap::new()),
             _charge: charge,
         })
+    }
+
+    /// Nodes have come to its network. How many there are now that are known here.
+    pub(crate) fn nodes_came(&self, joined: Joined, network: &dyn Network, quota: &Arc<Quota>) -> u32 {
+        if let Some(known) = net::job::join(self.world.network_tag(self.id), &joined, network, quota) {
+            return known;
+        }
+        // It is not in its network yet, as what another job has left is being wiped.
+        let mut came = self.came.lock();
+        if came.try_reserve(1).is_err() {
+            return 0;
+        }
+        let count = joined.count();
+        came.push(joined);
+        count
+    }
+
+    /// It is in its network, to which those have come that came before that.
+    pub(crate) fn is_in_network(&self, network: &dyn Network, quota: &Arc<Quota>) {
+        let tag = self.world.network_tag(self.id);
+        let came = core::mem::take(&mut *self.came.lock());
+        for joined in came {
+            if net::job::join(tag, &joined, network, quota).is_none_or(|known| known < joined.count()) {
+                log::error!("job {}: no memory for nodes that came to its network", self.id);
+            }
+        }
     }
 
     /// What it is to files that are staged for it.
@@ -325,12 +361,15 @@ mod tests {
     use coppice_hal::heap::measure;
     use coppice_protocol::control::Launch;
     use coppice_protocol::ids::{JobId, NodeId};
-    use coppice_protocol::world::{JobKey, World};
+    use coppice_protocol::spawn::Joined;
+    use coppice_protocol::world::{JobKey, NodeRange, World};
 
     use super::JobsOnNode;
     use crate::errno::Errno;
     use crate::executor;
     use crate::memory::limits::READ_AHEAD_PAGES;
+    use crate::net::testing::Net;
+    use crate::net::{self, Network};
     use crate::process::testing::{order, pool};
     use crate::quota::tests::quota;
     use crate::sync::{LockLevel, Mutex};
@@ -349,6 +388,24 @@ mod tests {
         drop(second);
         drop(other);
         assert_eq!(jobs.count(), 0);
+    }
+
+    /// Before the node is in the network of the job, and then.
+    #[test]
+    fn nodes_that_come_to_a_jobs_network_are_known_when_it_is_there() {
+        let (jobs, quota, net) = (Arc::new(JobsOnNode::default()), quota(), Net::new());
+        let (order, network) = (order(3), &net.dial.stack);
+        let job = jobs.enter(&order, pool(), &quota).expect("memory");
+        let came = |first: u32| {
+            let nodes = alloc::vec![NodeRange { first: NodeId(40 + first), count: 2 }];
+            job.nodes_came(Joined { job: order.job, first, nodes }, network, &quota)
+        };
+        assert_eq!([came(3), came(5)], [5, 7]);
+        assert_eq!(net::job::enter(&order, network, &quota), Ok(()));
+        assert_eq!(Network::nodes(network), Some(3));
+        job.is_in_network(network, &quota);
+        assert_eq!(Network::nodes(network), Some(7));
+        assert_eq!([came(5), came(7), came(11)], [7, 9, 9], "the last does not come next");
     }
 
     #[test]

@@ -120,6 +120,8 @@ pub(crate) fn order(size: u32) -> Launch {
         core_file: false,
         restore: None,
         outlives_ranks: false,
+        universe: size,
+        origin: None,
     }
 }
 

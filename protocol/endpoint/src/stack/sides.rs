@@ -1,9 +1,11 @@
 //! A stack's ends in the networks it is in: always the cluster's, and that of the job that is on the node.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::net::Ipv4Addr;
 
 use coppice_protocol::ids::JOB_NETWORK_PREFIX;
+use coppice_protocol::world::{NetworkTag, NodeRange};
 use smoltcp::iface::{self, Interface};
 use smoltcp::phy::Device;
 use smoltcp::wire::{HardwareAddress, IpCidr, Ipv4Cidr};
@@ -77,6 +79,22 @@ impl Sides {
         device.realm = Realm::Job;
         device.set_job(Some(Arc::clone(&network)));
         self.job = Some(JobSide { side: Side::new(cidr, seed, device, now_ns), network });
+    }
+
+    /// Nodes have come to this job's network, as [`JobNetwork::join`] has it. `None`: another job is here, or none.
+    pub(crate) fn join<D>(
+        &mut self,
+        tag: NetworkTag,
+        (first, nodes): (u32, &[NodeRange]),
+        kept: Box<dyn Send + Sync>,
+        device: &mut Framed<D>,
+    ) -> Option<u32> {
+        let network = &mut self.job.as_mut().filter(|job| job.network.tag() == tag)?.network;
+        // Nobody else has it.
+        device.set_job(None);
+        let count = Arc::get_mut(network).map(|network| network.join(first, nodes, kept));
+        device.set_job(Some(Arc::clone(network)));
+        count
     }
 
     /// In no job's network any more; in which until now.

@@ -3,7 +3,8 @@
 
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::{PMI_ANSWER_BYTES_MAX, PMI_LINE_BYTES_MAX};
-use coppice_protocol::pmi::{Conversation, NodeRanks, PeerFrames, Placement, Server};
+use coppice_protocol::pmi::{Conversation, Event, NodeRanks, PeerFrames, Placement, Server};
+use coppice_protocol::spawn::Spawned;
 
 use super::shape;
 
@@ -11,6 +12,20 @@ fn server(node: u32) -> Server {
     let place = |node| NodeRanks { node: NodeId(node), first: Rank(2 * node), count: 2 };
     let placement = Placement::new((0..3).map(place).collect()).expect("in order");
     Server::new(JobId(0), &[7; 32], placement, NodeId(node)).expect("a place")
+}
+
+/// Whether a rank wants others to be started; it hears that some are, or none.
+fn start_others(server: &mut Server, said: &mut String) -> bool {
+    let mut is_any = false;
+    while let Some(event) = server.poll_event() {
+        said.push_str(&format!("{event:?}"));
+        let Event::Spawn { rank, number, wanted } = event else { continue };
+        assert!(wanted.is_within_limits() && wanted.ranks > 0 && !wanted.program.is_empty());
+        let outcome = if wanted.ranks == 1 { Ok(JobId(1)) } else { Err("no node is free".to_owned()) };
+        server.spawned(Spawned { job: JobId(0), rank, number, outcome });
+        is_any = true;
+    }
+    is_any
 }
 
 pub(super) fn run(data: &[u8]) -> u64 {
@@ -28,11 +43,14 @@ pub(super) fn run(data: &[u8]) -> u64 {
                 rest = &rest[taken..];
                 assert!(conversation.transmit().len() <= PMI_ANSWER_BYTES_MAX + 2 * PMI_LINE_BYTES_MAX);
                 said.push_str(&String::from_utf8_lossy(conversation.transmit()));
-                // It waits for what another node keeps, which nobody answers.
-                if taken == 0 && conversation.transmit().is_empty() {
+                let is_silent = conversation.transmit().is_empty();
+                conversation.consume(conversation.transmit().len());
+                if start_others(&mut server, &mut said) {
+                    conversation.poll(&mut server);
+                } else if taken == 0 && is_silent {
+                    // It waits for what another node keeps, which nobody answers.
                     break;
                 }
-                conversation.consume(conversation.transmit().len());
             }
         }
     } else {
@@ -66,6 +84,8 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
         "cmd=publish_name service=my name port=tag#0$port#4000$\n",
         "cmd=lookup_name service=my name\n",
         "cmd=unpublish_name service=my name\n",
+        "mcmd=spawn\nnprocs=2\nexecname=./w\ntotspawns=1\nspawnssofar=1\narg1=a b\nargcnt=1\npreput_num=1\n\
+         preput_key_0=P\npreput_val_0=tag#0$port$\ninfo_num=1\ninfo_key_0=wdir\ninfo_val_0=/d\nendcmd\n",
         "cmd=finalize\n",
     ];
     let mut examples =
@@ -82,7 +102,8 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
         "cmd=name-publish;thrid=4;name=one;port=tag#0$port#4000$;infokeycount=0;",
         "cmd=name-lookup;thrid=5;name=one;infokeycount=0;",
         "cmd=name-unpublish;thrid=6;name=two;infokeycount=0;",
-        "cmd=spawn;ncmds=1;",
+        "cmd=spawn;thrid=7;ncmds=1;preputcount=1;ppkey0=P;ppval0=tag#0$port$;subcmd=./w;maxprocs=1;argc=1;argv0=a;\
+         infokeycount=1;infokey0=wdir;infoval0=/d;",
         "cmd=finalize;",
     ];
     let second: String = second.iter().map(|text| format!("{:6}{text}", text.len())).collect();

@@ -6,14 +6,14 @@ use coppice_protocol::control::{
     ToIoNode, ToNode, Waiting,
 };
 use coppice_protocol::distribution::{AskVariant, Scheme};
-use coppice_protocol::ids::{NodeId, PsetId};
+use coppice_protocol::ids::PsetId;
 use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
 use coppice_protocol::trace::Traced;
 use coppice_protocol::transfer::MemberCounts;
-use coppice_protocol::world::{JobKey, NodeRange, World};
+use coppice_protocol::world::{JobKey, World};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -22,9 +22,10 @@ use proptest::sample::select;
 use super::inspect::{inspect, inspected};
 use super::keep::{keep, kept};
 use super::retain::{discard, discarded, rank_retention, retain, retained};
-use super::{bytes, job, program, rank};
+use super::spawn::{joined, kin, origin, ranges, spawn, spawned};
+use super::{bytes, job, node, program, rank};
 
-fn texts() -> impl Strategy<Value = Vec<ByteString>> {
+pub(super) fn texts() -> impl Strategy<Value = Vec<ByteString>> {
     vec(bytes(), 0..4)
 }
 
@@ -88,9 +89,8 @@ pub(super) fn ras_event() -> impl Strategy<Value = RasEvent> {
 }
 
 pub(super) fn world() -> impl Strategy<Value = World> {
-    let range = any::<(u32, u32)>().prop_map(|(first, count)| NodeRange { first: NodeId(first), count });
-    let world = (any::<[u8; 32]>(), any::<u32>(), vec(range, 0..4));
-    world.prop_map(|(key, ranks_per_node, nodes)| World { key: JobKey(key), ranks_per_node, nodes })
+    let world = (any::<[u8; 32]>(), any::<u32>(), ranges(), option::of(kin()));
+    world.prop_map(|(key, ranks_per_node, nodes, kin)| World { key: JobKey(key), ranks_per_node, nodes, kin })
 }
 
 pub(super) fn job_failure() -> impl Strategy<Value = JobFailure> {
@@ -137,7 +137,9 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
     let who = (job(), rank(), any::<u32>(), program(), any::<u64>());
     let what = (bytes(), texts(), texts(), bytes());
     let how = (any::<(u32, u32, u32, bool, bool)>(), world(), option::of(staging()), option::of(restore()));
-    (who, what, how).prop_map(|(who, what, ((user, group, umask, use_retained, traced), world, staging, restore))| {
+    let how = (how, any::<u32>(), option::of(origin()));
+    (who, what, how).prop_map(|(who, what, (how, universe, origin))| {
+        let ((user, group, umask, use_retained, traced), world, staging, restore) = how;
         let (job, rank, size, program, program_bytes) = who;
         let (path, arguments, environment, directory) = what;
         Launch {
@@ -160,6 +162,8 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
             core_file: !traced,
             outlives_ranks: traced,
             restore,
+            universe,
+            origin,
         }
     })
 }
@@ -227,6 +231,9 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
         discard().prop_map(ToNode::Discard),
         Just(ToNode::PowerOff),
         keep().prop_map(ToNode::Keep),
+        (job(), node(), vec(rank(), 0..4)).prop_map(|(job, node, ranks)| ToNode::NodeLost { job, node, ranks }),
+        joined().prop_map(ToNode::Joined),
+        spawned().prop_map(ToNode::Spawned),
         any::<u64>().prop_map(|request| ToNode::EndKeep { request }),
         (job(), traced()).prop_map(|(job, traced)| ToNode::Trace { job, traced }),
         inspect().prop_map(ToNode::Inspect),
@@ -250,6 +257,8 @@ pub(crate) fn to_io_node() -> impl Strategy<Value = ToIoNode> {
         kept().prop_map(ToIoNode::Kept),
         dying().prop_map(ToIoNode::Dies),
         job().prop_map(|job| ToIoNode::WantsCheckpoint { job }),
+        spawn().prop_map(ToIoNode::Spawns),
+        (job(), any::<u32>()).prop_map(|(job, nodes)| ToIoNode::Joined { job, nodes }),
         inspected().prop_map(ToIoNode::Inspected),
     ]
 }

@@ -15,6 +15,7 @@ use super::inspect::{inspect, inspected, part, slot_key};
 use super::keep::{keep_file, kept};
 use super::retain::{discarded, retained};
 use super::ship::stream;
+use super::spawn::{joined, spawn, spawned};
 use super::{bytes, generation, job, key, node, program, rank};
 use coppice_protocol::trace::Traced;
 
@@ -59,6 +60,8 @@ fn start_job() -> impl Strategy<Value = StartJob> {
             staging: launch.staging,
             core_file: launch.core_file,
             outlives_ranks: launch.outlives_ranks,
+            universe: launch.universe,
+            origin: launch.origin,
             traced: if launch.traced { Traced::Rank(launch.rank) } else { Traced::All },
         }
     })
@@ -91,6 +94,9 @@ pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
         (any::<u64>(), node(), option::of(job()), option::of(slot_key()))
             .prop_map(|(request, node, job, but)| ToPset::Wipe { request, node, job, but }),
         (job(), any::<u64>()).prop_map(|(job, made)| ToPset::Checkpointed { job, made }),
+        (job(), node(), vec(rank(), 0..4)).prop_map(|(job, node, ranks)| ToPset::NodeLost { job, node, ranks }),
+        joined().prop_map(ToPset::Joined),
+        spawned().prop_map(ToPset::Spawned),
     ]
 }
 
@@ -122,6 +128,8 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
         any::<(u64, Option<String>)>().prop_map(|(request, failed)| FromPset::Wiped { request, failed }),
         (node(), dying()).prop_map(|(node, dying)| FromPset::Dies { node, dying }),
         job().prop_map(|job| FromPset::WantsCheckpoint { job }),
+        (node(), spawn()).prop_map(|(node, spawn)| FromPset::Spawns { node, spawn }),
+        (node(), job(), any::<u32>()).prop_map(|(node, job, nodes)| FromPset::Joined { node, job, nodes }),
         (node(), inspected()).prop_map(|(node, answer)| FromPset::Inspected { node, answer }),
         any::<(u64, String)>().prop_map(|(request, reason)| FromPset::KeepFailed { request, reason }),
         any::<(u64, u64, u32)>().prop_map(|(request, bytes, whole)| FromPset::Keeping(KeepProgress {

@@ -4,11 +4,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::{Exit, JobFailure, RankReport, ToIoNode, ToNode, Waiting};
-use coppice_protocol::ids::{JobId, ProgramId, Rank};
+use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::limits::RANKS_PER_NODE_MAX;
 use coppice_protocol::retain::{RankRetention, RetainOutcome};
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
+use coppice_protocol::spawn::Joined;
+use coppice_protocol::world::NodeRange;
 
 use super::{
     Fakes, P, Q, Stage, accept, credentials, expect, held, holds, kill, launch_rank, next, ping, retain, retained,
@@ -49,6 +51,21 @@ async fn refused(peer: &mut Peer, job: u64) -> String {
         }
         other => panic!("not refused: {other:?}"),
     }
+}
+
+/// Nothing, if it does not know those that came before.
+#[test]
+fn a_node_says_when_it_knows_those_that_come_to_its_jobs_network() {
+    let Stage { port, .. } = stage();
+    let result = run_to_end(async move {
+        let mut peer = accept(&port).await;
+        for first in [9, 4] {
+            let nodes = alloc::vec![NodeRange { first: NodeId(20), count: 3 }];
+            peer.send(0, &ToNode::Joined(Joined { job: JobId(1), first, nodes }), &[]).await;
+        }
+        expect(&mut peer, ToIoNode::Joined { job: JobId(1), nodes: 7 }).await;
+    });
+    assert!(result.is_ok());
 }
 
 #[test]

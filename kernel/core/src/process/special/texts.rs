@@ -21,6 +21,13 @@ use crate::process::{Process, placement};
 
 pub(super) const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
+/// How many nodes are in the network of the process's job: some may have come since it began.
+fn nodes_of(process: &Process) -> u32 {
+    let world = &process.job.world;
+    let at_first = world.first_node().0.saturating_add(world.node_count());
+    process.node.network.nodes().unwrap_or(at_first)
+}
+
 impl Text {
     /// Writes the text as it is now, as far as it is wanted. Those that may be long are made piece by piece.
     fn write(self, process: &Process, out: &mut Excerpt) {
@@ -45,7 +52,7 @@ impl Text {
             Self::CoreMask(core) => format!("{}\n", bitmap(set_of(core), executor::cores())),
             Self::Cores(core) => format!("{}\n", cores(set_of(core))),
             Self::HostName => format!("{}\n", hosts::node_name(process.job.node)),
-            Self::Hosts => return hosts::write(&process.job.world, out),
+            Self::Hosts => return hosts::write(nodes_of(process), out),
             Self::Load => format!("0.00 0.00 0.00 1/{} {}\n", executor::tasks(), process.identity.pid),
             Self::Maps => return own_texts::maps(process, out),
             Self::Memory => memory(process),
