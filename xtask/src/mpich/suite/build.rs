@@ -12,7 +12,7 @@ use crate::mpich::{Mpich, SOURCE};
 use crate::recipe::{read_stamp, remove};
 
 /// What the programs are configured with: only what MPICH here has.
-const OPTIONS: &[&str] = &["--disable-fortran", "--disable-cxx", "--disable-spawn", "--disable-rma"];
+const OPTIONS: &[&str] = &["--disable-fortran", "--disable-cxx", "--disable-rma"];
 
 /// Names what the programs were built with.
 const STAMP: &str = "coppice-stamp";
@@ -25,6 +25,7 @@ pub(super) fn programs(mpich: &Mpich, wanted: Option<&BTreeSet<&str>>) -> Result
     let directory = target().join(format!("{}-tests", mpich.flavour.directory()));
     let configured = directory.join(STAMP);
     let stamp = read_stamp(&mpich.prefix).context("no stamp in MPICH's directory; remove it from target")?;
+    let stamp = format!("{stamp}{}\n", OPTIONS.join(" "));
     let log = directory.with_extension("log");
     if std::fs::read_to_string(&configured).ok().as_deref() != Some(&stamp) {
         eprintln!("== MPICH's test programs: configuring; log: {}", log.display());

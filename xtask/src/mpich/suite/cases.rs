@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::SPAWN;
+
 /// How long a program may take for which the list says nothing, as in MPICH's own runner.
 const TIME_DEFAULT: Duration = Duration::from_secs(180);
 
@@ -32,6 +34,11 @@ impl Case {
     pub(super) fn title(&self) -> String {
         let words: String = self.words.iter().map(|word| format!(" {word}")).collect();
         format!("{} {}{words}", self.program, self.ranks)
+    }
+
+    /// Whether its ranks start others.
+    pub(super) fn starts_others(&self) -> bool {
+        self.program.strip_prefix(SPAWN).is_some_and(|behind| behind.starts_with('/'))
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result};
 
+use super::SPAWN;
 use super::cases::Case;
 use crate::bench::cluster::Cluster;
 use crate::build::Built;
@@ -86,14 +87,22 @@ impl Runner {
                     arguments.extend(["--ranks-per-node", &per_node]);
                 }
                 case.environment.iter().for_each(|pair| arguments.extend(["--env", pair]));
-                cluster.command(&arguments)
+                let mut command = cluster.command(&arguments);
+                if case.starts_others() {
+                    // They name the directory above theirs, too, and cannot do that of the root.
+                    let above = self.programs.parent().unwrap_or(&self.programs);
+                    let beside = self.programs.strip_prefix(above).unwrap_or(&self.programs).join(SPAWN);
+                    command.arg("--root").arg(above).arg("--cwd").arg(beside);
+                }
+                command
             }
             Place::Native { mpiexec } => {
                 let seconds = case.time_max.as_secs().to_string();
                 let mut command = Command::new(mpiexec);
                 command.args(["-n", &ranks]).env("MPIEXEC_TIMEOUT", &seconds);
                 command.envs(case.environment.iter().filter_map(|pair| pair.split_once('=')));
-                command.current_dir(&self.programs);
+                let beside = if case.starts_others() { SPAWN } else { "." };
+                command.current_dir(self.programs.join(beside));
                 command
             }
         }

@@ -1,4 +1,5 @@
-//! `cargo xtask mpi-suite`: MPICH's own tests of messages and collective operations, on the nodes of one cluster.
+//! `cargo xtask mpi-suite`: MPICH's own tests of messages, collective operations and ranks that start others, on the
+//! nodes of one cluster.
 //!
 //! They run as MPICH's runner has them: ranks, arguments, environment and time limits from its lists; one has passed
 //! if it ends with status 0 and says “No Errors”. What fails is compared with `tests/guests/mpi/known-failures.txt`.
@@ -22,7 +23,13 @@ use crate::command::root;
 use crate::setup;
 
 /// The directories of MPICH's tests that are run.
-const DIRECTORIES: [&str; 2] = ["pt2pt", "coll"];
+const DIRECTORIES: [&str; 3] = ["pt2pt", "coll", SPAWN];
+
+/// The directory of those that start others, which they look for beside them.
+const SPAWN: &str = "spawn";
+
+/// Ranks that one of these starts at once, at most.
+const SPAWNED_MAX: u32 = 10;
 
 /// Those that `cargo xtask test` runs, too, in the form of MPICH's lists.
 const FAST: &str = include_str!("../../../../tests/guests/mpi/fast.txt");
@@ -75,7 +82,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         cases.extend(cases::parse(directory, &text)?);
     }
     cases.retain(|case| options.filter.as_ref().is_none_or(|filter| case.title().contains(filter)));
-    let ranks = cases.iter().map(|case| case.ranks).max().context("no program in MPICH's lists matches")?;
+    let more = |case: &Case| if case.starts_others() { SPAWNED_MAX } else { 0 };
+    let ranks = cases.iter().map(|case| case.ranks + more(case)).max();
+    let ranks = ranks.context("no program in MPICH's lists matches")?;
     let mut runners = Vec::new();
     if !options.native_only {
         let nodes = ranks.div_ceil(options.ranks_per_node.max(1));
