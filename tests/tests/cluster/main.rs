@@ -41,6 +41,7 @@ mod links;
 mod mpi;
 mod mpi_ends;
 mod mpi_others;
+mod mpi_spawn;
 mod mpi_threads;
 mod names;
 mod objects;
