@@ -70,6 +70,23 @@ fn ranks_start_others_with_pmi_2() {
     ranks_start_others(Toolchain::MpichPmi2);
 }
 
+/// Taken apart and made again all the time, and where frames are lost.
+#[test]
+fn ranks_start_others_frozen_and_on_a_bad_network() {
+    let up = ["--nodes", "6", "--memory", "128M", "--freeze-every", "20ms", "--loss", "1%"];
+    let ran = Cluster::up_with(&up).run(&["--label", "-n", "2", &family(Toolchain::Mpi), "together", "2", "2"]);
+    let expected = [
+        "0: family: 2 ranks and 2 that they started agree",
+        "0: family: there could be 6 ranks",
+        "2.0: family: 2 ranks and 2 that they started agree",
+        "2.0: family: rank 0 of 2 on node2, 1 left",
+        "2.1: family: rank 1 of 2 on node3, 1 left",
+        "3.0: family: rank 0 of 2 on node4, 0 left",
+        "3.1: family: rank 1 of 2 on node5, 0 left",
+    ];
+    assert_eq!(sorted(&ran.success().text()), expected);
+}
+
 /// Whoever asks for more than there are is told so, and may go on.
 #[track_caller]
 fn what_cannot_be_started_is_refused(toolchain: Toolchain) {
