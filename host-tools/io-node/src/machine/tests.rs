@@ -2,7 +2,7 @@
 
 use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankReport, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, Rank};
-use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS, SPAWN_TEXTS_BYTES_MAX};
+use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS, SPAWN_TEXT_BYTES, SPAWN_TEXTS_BYTES_MAX};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
@@ -399,7 +399,8 @@ fn the_nodes_of_a_job_are_told_of_those_that_come_to_its_network_and_ranks_of_th
     let wanted = Wanted { program: "w".into(), ranks: 1, ..Wanted::default() };
     let spawn = |rank, wanted: &Wanted| Spawn { job: JOB, rank: Rank(rank), number: 1, wanted: wanted.clone() };
     // Of a rank that is elsewhere; of more than is taken.
-    let long = Wanted { arguments: vec![vec![b'x'; SPAWN_TEXTS_BYTES_MAX].into()], ..wanted.clone() };
+    let many = vec!["".into(); SPAWN_TEXTS_BYTES_MAX / SPAWN_TEXT_BYTES];
+    let long = Wanted { arguments: many, ..wanted.clone() };
     for strange in [spawn(1, &wanted), spawn(0, &long)] {
         wires[0][0].say(&ToIoNode::Spawns(strange));
     }
