@@ -48,11 +48,15 @@ pub const ATTACH_TIME_MAX: Duration = Duration::from_secs(10);
 /// about to end.
 pub const JOIN_NODES_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How long the nodes of a job may take to know those of one that a rank of it wants; then it is not started.
+/// How long the nodes of a job may take to know those of one that a rank of it wants; then it is not started. So long
+/// at most one that is wanted waits for others, too.
 pub const JOIN_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Ranks that wait for others to be started; a further one is refused.
 pub const WISHES_MAX: usize = 256;
+
+/// The same of one job: it does not keep all others from that.
+pub const WISHES_PER_JOB_MAX: usize = 128;
 
 /// How long the ranks of a killed job may take to end; then their nodes count as lost and are rebooted.
 pub const KILL_TIME_MAX: Duration = Duration::from_secs(15);

@@ -11,7 +11,7 @@ use coppice_protocol::pset::{FromPset, StartJob, ToPset};
 use coppice_protocol::spawn::{Joined, KeyValue, Spawn, Spawned, Wanted};
 use coppice_protocol::world::NodeRange;
 use coppice_service_node::controller::{Event, Refused, Request, SpawnRequest};
-use coppice_service_node::limits::WISHES_MAX;
+use coppice_service_node::limits::{WISHES_MAX, WISHES_PER_JOB_MAX};
 use tokio::sync::oneshot;
 
 use support::{Cluster, FILE, Order, PROGRAM, job};
@@ -228,26 +228,59 @@ fn a_job_waits_a_while_for_nodes_that_others_of_its_family_give_up() {
     assert_eq!(why, "4 ranks need 4 nodes, and only 3 are free");
 }
 
+/// However many are before it: nobody waits longer than the first of them may take.
+#[test]
+fn all_that_wait_are_told_in_time_when_nodes_are_silent() {
+    let (mut cluster, parent) = cluster();
+    let first = job_of(wants(&mut cluster, 0, wish(parent, 0, 1, 1)));
+    let mut second = wants(&mut cluster, 2, wish(parent, 1, 1, 1)).expect("looked for");
+    cluster.pass(Duration::from_secs(19));
+    assert!(second.try_recv().is_err());
+    cluster.pass(Duration::from_secs(1));
+    assert_eq!(cluster.job(first).job.state, JobState::Ended);
+    let why = second.try_recv().expect("answered").expect_err("refused").message;
+    assert_eq!(why, "others that the job and its family want have been started for 20 s");
+    // One whose rank has ended meanwhile is not started.
+    let order = wish(parent, 1, 2, 1);
+    end(&mut cluster, parent, 1, 2);
+    let mut late = wants(&mut cluster, 2, order).expect("looked for");
+    let why = late.try_recv().expect("answered").expect_err("refused").message;
+    assert_eq!(why, "the rank that wants them has ended");
+}
+
 /// Nobody keeps as many as there are ranks.
 #[test]
 fn so_many_ranks_may_wait_for_others_and_no_more() {
     let mut cluster = Cluster::up(8, 8);
-    let submission = Submission { ranks_per_node: 64, detached: true, ..job(5 * 64) };
-    let parent = cluster.submit(submission).expect("accepted");
-    let wants = |cluster: &mut Cluster, rank: u32, number| {
-        let spawn = wish(parent, rank, number, 1);
-        cluster.said(rank / 64, FromPset::Spawns { node: NodeId(rank / 64), spawn });
+    // Each has nodes of its own.
+    let submission = |first: u32| Submission {
+        ranks_per_node: 64,
+        nodes: vec![first, first + 1, first + 2],
+        detached: true,
+        ..job(3 * 64)
     };
-    (0..WISHES_MAX as u32).for_each(|rank| wants(&mut cluster, rank, 1));
-    assert_eq!((orders_to_spawn(&cluster), spawned(&cluster).len()), (WISHES_MAX, 0));
-    wants(&mut cluster, 300, 1);
-    let told = spawned(&cluster).pop().expect("told").1;
-    assert_eq!((told.rank, orders_to_spawn(&cluster)), (Rank(300), WISHES_MAX));
-    assert!(told.outcome.expect_err("refused").contains("already"));
+    let parents: Vec<(JobId, u32)> =
+        [0, 3].map(|first| (cluster.submit(submission(first)).expect("accepted"), first)).into();
+    let third = cluster.submit(Submission { detached: true, ..job(1) }).expect("accepted");
+    let wants = |cluster: &mut Cluster, (job, first): (JobId, u32), rank: u32, number| {
+        let node = NodeId(first + rank / 64);
+        cluster.said(node.0, FromPset::Spawns { node, spawn: wish(job, rank, number, 1) });
+    };
+    let refused = |cluster: &Cluster| spawned(cluster).pop().map(|(_, told)| (told.job, told.rank));
+    for (parent, orders) in parents.iter().zip([WISHES_PER_JOB_MAX, WISHES_MAX]) {
+        (0..WISHES_PER_JOB_MAX as u32).for_each(|rank| wants(&mut cluster, *parent, rank, 1));
+        assert_eq!(orders_to_spawn(&cluster), orders);
+        // One of a job that has as many, whatever others have.
+        wants(&mut cluster, *parent, 150, 1);
+        assert_eq!((refused(&cluster), orders_to_spawn(&cluster)), (Some((parent.0, Rank(150))), orders));
+    }
+    // One of a job that has none, when the cluster has as many.
+    wants(&mut cluster, (third, 6), 0, 1);
+    assert_eq!((refused(&cluster), orders_to_spawn(&cluster)), (Some((third, Rank(0))), WISHES_MAX));
     // When it is known of one that nothing comes of it, there is room again.
-    let request = Request::NotSpawned(Box::new(wish(parent, 7, 1, 1)), "no".to_owned());
+    let request = Request::NotSpawned(Box::new(wish(parents[0].0, 7, 1, 1)), "no".to_owned());
     cluster.event(Event::Request(request));
-    wants(&mut cluster, 300, 2);
+    wants(&mut cluster, (third, 6), 0, 2);
     assert_eq!(orders_to_spawn(&cluster), WISHES_MAX + 1);
 }
 

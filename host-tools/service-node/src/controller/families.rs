@@ -23,10 +23,11 @@ use coppice_protocol::text::ByteString;
 use coppice_protocol::world::{Kin, NetworkTag, NodeRange, World};
 
 use super::job::{Job, Needs};
+use super::ranks::RankState;
 use super::requests::{Answer, Refused, reply};
 use super::{Controller, Now};
 use crate::database::FileKey;
-use crate::limits::{JOIN_NODES_TIME_MAX, JOIN_TIME_MAX, WISHES_MAX};
+use crate::limits::{JOIN_NODES_TIME_MAX, JOIN_TIME_MAX, WISHES_MAX, WISHES_PER_JOB_MAX};
 use crate::plant::{Plant, SpawnOrder};
 use crate::scheduler::Start;
 use crate::store::Held;
@@ -67,8 +68,9 @@ struct Family {
 struct Waiting {
     request: Box<SpawnRequest>,
     answer: Answer<JobId>,
-    /// For how long it may wait for nodes, once it is the next.
-    deadline: Option<Instant>,
+    /// Since when. However many wait before it, it does not for longer than [`JOIN_TIME_MAX`], and for nodes that are
+    /// too few for no longer than [`JOIN_NODES_TIME_MAX`].
+    since: Instant,
 }
 
 /// A job whose nodes come to a family's network.
@@ -110,6 +112,11 @@ pub struct SpawnRequest {
     pub file: FileKey,
 }
 
+/// The nodes of a job, in its order.
+fn ranges_of(job: &Job) -> Vec<NodeRange> {
+    World::new(job.key.clone(), 1, job.ranks.by_node().map(|(node, _)| node)).nodes
+}
+
 fn count(nodes: &[NodeRange]) -> u32 {
     nodes.iter().fold(0, |sum, range| sum.saturating_add(range.count))
 }
@@ -118,8 +125,18 @@ impl Families {
     /// When a job has joined its family too late.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let joining = self.all.values().filter_map(|family| family.joining.as_ref()).map(|joining| joining.deadline);
-        let waiting = self.all.values().filter(|family| family.joining.is_none());
-        joining.chain(waiting.filter_map(|family| family.waiting.front()?.deadline)).min()
+        // They wait in the order in which they came.
+        let waiting = self.all.values().filter_map(|family| {
+            let most = if family.joining.is_none() { JOIN_NODES_TIME_MAX } else { JOIN_TIME_MAX };
+            Some(family.waiting.front()?.since + most)
+        });
+        joining.chain(waiting).min()
+    }
+
+    /// Whether a job, or the cluster, has as many wishes as it may have.
+    fn are_full(&self, job: JobId) -> bool {
+        let of_job = self.wishes.range((job, Rank(0))..=(job, Rank(u32::MAX))).count();
+        self.wishes.len() >= WISHES_MAX || of_job >= WISHES_PER_JOB_MAX
     }
 
     fn of_joining(&mut self, job: JobId) -> Option<&mut Family> {
@@ -136,8 +153,11 @@ impl<P: Plant> Controller<P> {
         if !is_there || !job.is_new_wish(spawn.rank, spawn.number) {
             return;
         }
-        if self.families.wishes.len() >= WISHES_MAX {
-            let reason = format!("{WISHES_MAX} ranks of the cluster wait for others to be started already");
+        if self.families.are_full(spawn.job) {
+            let reason = format!(
+                "{WISHES_PER_JOB_MAX} ranks of the job, or {WISHES_MAX} of the cluster, wait for others to be started \
+                 already"
+            );
             return self.not_spawned(&spawn, reason);
         }
         self.families.wishes.insert((spawn.job, spawn.rank));
@@ -167,16 +187,15 @@ impl<P: Plant> Controller<P> {
     pub(super) fn spawn(&mut self, request: Box<SpawnRequest>, answer: Answer<JobId>, now: Now) {
         let root = self.root_of(request.spawn.job);
         if let Some(family) = self.families.all.get_mut(&root).filter(|family| family.joining.is_some()) {
-            return family.waiting.push_back(Waiting { request, answer, deadline: None });
+            return family.waiting.push_back(Waiting { request, answer, since: now.instant });
         }
-        self.join_now(root, Waiting { request, answer, deadline: None }, now);
+        self.join_now(root, Waiting { request, answer, since: now.instant }, now);
     }
 
     /// Whether it did: one that may wait for nodes that others of the family are about to give up is the next again.
-    fn join_now(&mut self, root: JobId, mut waiting: Waiting, now: Now) -> bool {
-        let deadline = *waiting.deadline.get_or_insert(now.instant + JOIN_NODES_TIME_MAX);
+    fn join_now(&mut self, root: JobId, waiting: Waiting, now: Now) -> bool {
         let wanted = waiting.request.submission.nodes_wanted() as usize;
-        let may_wait = deadline > now.instant && wanted <= self.nodes.len();
+        let may_wait = waiting.since + JOIN_NODES_TIME_MAX > now.instant && wanted <= self.nodes.len();
         if let Some(family) = self.families.all.get_mut(&root)
             && may_wait
             && self.nodes.ready().len() < wanted
@@ -204,9 +223,11 @@ impl<P: Plant> Controller<P> {
         }
         let parent = self.jobs.get(&spawn.job).filter(|job| !job.is_being_killed());
         let parent = parent.ok_or_else(|| Refused::conflict("the job that wants them ends"))?;
-        let tag = parent.key.network_tag(parent.id);
-        let ranges = |job: &Job| World::new(job.key.clone(), 1, job.ranks.by_node().map(|(node, _)| node)).nodes;
-        let of_root = ranges(parent);
+        if parent.ranks.get(spawn.rank).is_none_or(RankState::has_ended) {
+            return Err(Refused::conflict("the rank that wants them has ended"));
+        }
+        // Of use if it is the first of its family.
+        let (tag, of_root) = (parent.key.network_tag(parent.id), ranges_of(parent));
         self.records.check().map_err(|why| Refused::unavailable(&why))?;
         self.check_size(&submission, &program)?;
         let free = self.nodes.ready().clone();
@@ -255,7 +276,7 @@ impl<P: Plant> Controller<P> {
         let Some(family) = self.families.all.get_mut(&root) else { return };
         let Some(job) = self.jobs.get(&id) else { return };
         let first = count(&family.nodes);
-        let nodes = World::new(job.key.clone(), 1, job.ranks.by_node().map(|(node, _)| node)).nodes;
+        let nodes = ranges_of(job);
         family.nodes.extend_from_slice(&nodes);
         let count = count(&family.nodes);
         let mut awaits = BTreeSet::new();
@@ -376,7 +397,8 @@ impl<P: Plant> Controller<P> {
 
     /// Ends jobs whose family has failed, and takes those that waited.
     pub(super) fn advance_families(&mut self, now: Now) {
-        for Condemned { job: id, reason, exit_status } in std::mem::take(&mut self.families.condemned) {
+        // Some end at once, and may condemn others.
+        while let Some(Condemned { job: id, reason, exit_status }) = self.families.condemned.pop() {
             if let Some(job) = self.jobs.get_mut(&id).filter(|job| !job.is_being_killed()) {
                 job.failed(exit_status);
                 self.kill_job(id, Some(reason), now);
@@ -385,8 +407,16 @@ impl<P: Plant> Controller<P> {
         self.join_next(now);
     }
 
-    /// Gives up jobs that nodes of their family do not know in time.
+    /// Gives up jobs that nodes of their family do not know in time, and those that wait for these for too long.
     pub(super) fn give_up_joining(&mut self, now: Now) {
+        let is_late = |waiting: &mut Waiting| waiting.since + JOIN_TIME_MAX <= now.instant;
+        for family in self.families.all.values_mut().filter(|family| family.joining.is_some()) {
+            while let Some(Waiting { answer, .. }) = family.waiting.pop_front_if(is_late) {
+                let seconds = JOIN_TIME_MAX.as_secs();
+                let why = format!("others that the job and its family want have been started for {seconds} s");
+                reply(answer, Err(Refused::conflict(&why)));
+            }
+        }
         let joining = self.families.all.values().filter_map(|family| family.joining.as_ref());
         let late: Vec<JobId> =
             joining.filter(|joining| joining.deadline <= now.instant).map(|joining| joining.job).collect();

@@ -50,9 +50,7 @@ pub(super) async fn submit(
     make_plain(&mut submission.staged)?;
     check(&submission)?;
     let expected = api.connections.expect_job()?;
-    let root = submission.root.clone();
-    let what = format!("root '{}'", shown(&root));
-    api.files.work(&what, HOST_FILE_TIME_MAX, move || check_root(&root)).await??;
+    check_root_of(&api, &submission).await?;
     let (program, file) = find(&api, Kind::Program, &submission.program).await?;
     let mut staged = Vec::new();
     for Staged { file, .. } in &submission.staged {
@@ -188,8 +186,15 @@ fn check_staged(job: &Submission) -> Result<(), Refused> {
     Ok(())
 }
 
+/// The root of a job must be one, and answer in time.
+pub(super) async fn check_root_of(api: &Api, job: &Submission) -> Result<(), Refused> {
+    let root = job.root.clone();
+    let what = format!("root '{}'", shown(&root));
+    api.files.work(&what, HOST_FILE_TIME_MAX, move || check_root(&root)).await?
+}
+
 /// The root must be a directory that this user may enter; the I/O node opens it as the same user.
-pub(super) fn check_root(root: &Path) -> Result<(), Refused> {
+fn check_root(root: &Path) -> Result<(), Refused> {
     let show = shown(root);
     let metadata = std::fs::metadata(root);
     let metadata = metadata.map_err(|error| Refused::bad(format!("cannot use root '{show}': {}", plain(&error))))?;

@@ -11,12 +11,12 @@ use coppice_api::shown;
 use coppice_protocol::ids::JobId;
 use coppice_storage::Manifest;
 
-use super::jobs::{check, check_root, find};
+use super::jobs::{check, check_root_of, find};
 use super::{Answered, Api, Number, answer};
 use crate::checkpoints::{Resubmission, Runnable, prepare, submit};
 use crate::controller::{Refused, Request};
 use crate::database::FileKey;
-use crate::limits::{HOST_FILE_TIME_MAX, IMPORT_TIME_MAX};
+use crate::limits::IMPORT_TIME_MAX;
 use crate::store::{Found, Held, Kind};
 
 /// Has a new job go on from a checkpoint of a job.
@@ -43,9 +43,7 @@ pub(super) async fn runnable(
 ) -> Result<Runnable, Refused> {
     let Resubmission { submission, staged } = again;
     check(submission)?;
-    let root = submission.root.clone();
-    let what = format!("root '{}'", shown(&root));
-    api.files.work(&what, HOST_FILE_TIME_MAX, move || check_root(&root)).await??;
+    check_root_of(api, submission).await?;
     let (program, file) = find_program(api, manifest, &submission.program, checkpoint).await?;
     let staged = find_staged(api, submission, staged, checkpoint).await?;
     Ok(Runnable { program, file, staged })

@@ -11,7 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::Api;
-use super::jobs::{check, check_root, find};
+use super::jobs::{check, check_root_of, find};
 use crate::controller::{Refused, Request, SpawnRequest};
 use crate::limits::HOST_FILE_TIME_MAX;
 use crate::plant::SpawnOrder;
@@ -37,9 +37,7 @@ impl Api {
         };
         check(&submission)?;
         let expected = self.connections.expect_job()?;
-        let root = submission.root.clone();
-        let what = format!("root '{}'", shown(&root));
-        self.files.work(&what, HOST_FILE_TIME_MAX, move || check_root(&root)).await??;
+        check_root_of(self, &submission).await?;
         let (program, file) = find(self, Kind::Program, &submission.program).await?;
         let is_detached = submission.detached;
         let request = Box::new(SpawnRequest { spawn, submission, program, file });
