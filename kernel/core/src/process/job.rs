@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use coppice_endpoint::JobNetwork;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
@@ -74,8 +75,8 @@ pub(crate) struct JobOnNode {
     /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`]; with who waits
     /// for each.
     fetched: Mutex<BTreeMap<(usize, u64), Arc<UnderWay>>>,
-    /// Nodes that came to its network before the node was in that.
-    came: Mutex<Vec<Joined>>,
+    /// Nodes that came to its network before the node was in that, with what they are charged.
+    came: Mutex<Vec<(Joined, Charge)>>,
     /// What it is charged with.
     _charge: Charge,
 }
@@ -207,12 +208,14 @@ impl JobOnNode {
             return known;
         }
         // It is not in its network yet, as what another job has left is being wiped.
+        let bytes = JobNetwork::memory_bytes(joined.nodes.len()) + size_of::<(Joined, Charge)>();
+        let Ok(charge) = quota.charge(bytes) else { return 0 };
         let mut came = self.came.lock();
         if came.try_reserve(1).is_err() {
             return 0;
         }
         let count = joined.count();
-        came.push(joined);
+        came.push((joined, charge));
         count
     }
 
@@ -220,7 +223,9 @@ impl JobOnNode {
     pub(crate) fn is_in_network(&self, network: &dyn Network, quota: &Arc<Quota>) {
         let tag = self.world.network_tag(self.id);
         let came = core::mem::take(&mut *self.came.lock());
-        for joined in came {
+        for (joined, charge) in came {
+            // For what they take there.
+            drop(charge);
             if net::job::join(tag, &joined, network, quota).is_none_or(|known| known < joined.count()) {
                 log::error!("job {}: no memory for nodes that came to its network", self.id);
             }
@@ -357,6 +362,7 @@ impl Drop for JobOnNode {
 #[cfg(test)]
 mod tests {
     use alloc::sync::Arc;
+    use alloc::vec::Vec;
 
     use coppice_hal::heap::measure;
     use coppice_protocol::control::Launch;
@@ -400,7 +406,12 @@ mod tests {
             let nodes = alloc::vec![NodeRange { first: NodeId(40 + first), count: 2 }];
             job.nodes_came(Joined { job: order.job, first, nodes }, network, &quota)
         };
+        let before = quota.taken();
         assert_eq!([came(3), came(5)], [5, 7]);
+        assert!(quota.taken() > before);
+        let eaten: Vec<_> = core::iter::from_fn(|| quota.charge(64).ok()).collect();
+        assert_eq!(came(7), 0, "there is no memory");
+        drop(eaten);
         assert_eq!(net::job::enter(&order, network, &quota), Ok(()));
         assert_eq!(Network::nodes(network), Some(3));
         job.is_in_network(network, &quota);
