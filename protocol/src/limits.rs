@@ -164,8 +164,9 @@ pub const PMI_PORT_NAME_BYTES_MAX: usize = 512;
 /// What a rank may want with names at once, before it has its answers; a further one is answered with `rc=-1`.
 pub const PMI_ASKS_MAX: usize = 16;
 
-/// Longest letter about a name between nodes, bytes: with a name and a port. Announcing more: disconnected.
-pub const PMI_LETTER_BYTES_MAX: usize = 1024;
+/// Longest letter about a name or a key between nodes, bytes: with a name and a port, or a key and its value. Announcing
+/// more: disconnected.
+pub const PMI_LETTER_BYTES_MAX: usize = 1280;
 
 /// Bytes of letters about names that wait to be sent, of a node about a job; further ones are lost, as if on the way.
 pub const PMI_LETTERS_BYTES_MAX: usize = 256 * 1024;
@@ -192,6 +193,16 @@ pub const PMI_KEYS_PER_JOB_MAX: usize = 8192;
 
 /// Bytes of a job's keys and values, shared out evenly to its nodes: a put beyond is refused (`rc=-1`).
 pub const PMI_BYTES_PER_JOB_MAX: usize = 1024 * 1024;
+
+/// Ranks of a job of which barriers bring all what all have put; in a larger one whoever wants a key asks for it, unless
+/// it was wanted otherwise.
+pub const PMI_FULL_MODEX_RANKS_MAX: u32 = 4096;
+
+/// Keys that a node keeps for its job when barriers do not bring them: a put beyond is refused (`rc=-1`).
+pub const PMI_KEYS_PER_HOME_MAX: usize = 8192;
+
+/// The same, bytes of keys and values.
+pub const PMI_BYTES_PER_HOME_MAX: usize = 1024 * 1024;
 
 /// Longest body of a frame between nodes, bytes; more is split. Announcing more: disconnected.
 pub const PMI_FRAME_BODY_BYTES_MAX: usize = 16 * 1024;

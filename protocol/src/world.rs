@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, JobNode, NodeId, Rank};
 use crate::limits::{NODE_ADDRESSES_MAX, RANKS_PER_NODE_MAX};
-use crate::pmi::{Placement, PlacementError, Places};
+use crate::pmi::{Placement, PlacementError, Places, Startup};
 
 /// Secret shared by the nodes of one job.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +68,8 @@ pub struct World {
     pub nodes: Vec<NodeRange>,
     /// The family whose network it is in, if a rank of another job has started it.
     pub kin: Option<Box<Kin>>,
+    /// How its ranks find each other.
+    pub startup: Startup,
 }
 
 /// Jobs that come from one, as ranks of them have started others, are a family: they are in one network, that of the
@@ -97,7 +99,7 @@ impl World {
                 _ => ranges.push(NodeRange { first: node, count: 1 }),
             }
         }
-        Self { key, ranks_per_node, nodes: ranges, kin: None }
+        Self { key, ranks_per_node, nodes: ranges, kin: None, startup: Startup::default() }
     }
 
     /// How many nodes there are, at most [`NODE_ADDRESSES_MAX`].

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 pub use coppice_protocol::control::RankCounters;
+pub use coppice_protocol::pmi::{Modex, Startup};
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,9 @@ pub struct Submission {
     /// What becomes of it when a rank fails.
     #[serde(default)]
     pub on_rank_failure: OnRankFailure,
+    /// How its ranks find each other.
+    #[serde(default)]
+    pub startup: Startup,
     /// The checkpoint that it goes on from instead of its beginning. The service node says so of a job that it
     /// restarts; what somebody submits has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -378,6 +382,7 @@ mod tests {
             keep_output: None,
             core_file: false,
             on_rank_failure: OnRankFailure::End,
+            startup: Default::default(),
             restarted_from: None,
             spawned_by: None,
             checkpoint_policy: None,

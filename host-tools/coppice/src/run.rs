@@ -206,6 +206,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         keep_output: run.options.output_kept(),
         core_file: run.options.core_file,
         on_rank_failure: run.on_rank_failure.into(),
+        startup: run.startup(),
         restarted_from: None,
         spawned_by: None,
         checkpoint_policy: run.automatic.policy().map_err(|wrong| anyhow!(wrong))?,

@@ -13,8 +13,10 @@ use core::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::letter::Refusal;
 use super::line::{Fields, Line, Lines};
 use super::naming::Asked;
+use super::question::{Outcome, Question};
 use super::request::Request;
 use super::second::Second;
 use super::server::{Patience, Server};
@@ -28,6 +30,9 @@ use crate::limits::{
 /// The key whose value says which ranks are on which node.
 pub(super) const MAPPING_KEY: &[u8] = b"PMI_process_mapping";
 
+/// What the answer to a get begins with when all is well.
+const GOT: &str = "cmd=get_result rc=0 msg=success value=";
+
 /// What a line that is no command is answered with.
 const MALFORMED: &str = "cmd=unknown rc=-1 msg=malformed_line";
 
@@ -40,7 +45,7 @@ pub struct Conversation {
     pub(super) spawning: Option<Spawning>,
     /// Whoever waits for ranks that are to be started. Nothing else is heard before it is told what came of that.
     pub(super) spawned: Option<Awaited>,
-    /// What it wants with a name. Nothing else is heard before it is told what came of that.
+    /// What it wants with a name or a key. Nothing else is heard before it is told what came of that.
     pub(super) asked: Option<Asked>,
     /// The rank has asked for version 2, and speaks it.
     second: Option<Box<Second>>,
@@ -239,8 +244,8 @@ impl Conversation {
             Request::GetAppnum => self.say("cmd=appnum appnum=0"),
             Request::GetMyKvsname => self.say(format_args!("cmd=my_kvsname kvsname={}", server.space_name())),
             Request::GetUniverseSize => self.say(format_args!("cmd=universe_size size={}", server.universe())),
-            Request::Get { space, key } => self.get(space, key, server),
-            Request::Put { space, key, value } => self.put(space, key, value, server),
+            Request::Get { space, key } => self.get(rank, (space, key), server, now_ns),
+            Request::Put { space, key, value } => self.put(rank, space, (key, value), server, now_ns),
             Request::GetByIdx { space, index } => self.get_by_index(space, index, server),
             Request::BarrierIn => {
                 if !server.enter(rank, Patience::default(), now_ns) {
@@ -262,35 +267,67 @@ impl Conversation {
         }
     }
 
-    fn get(&mut self, space: &[u8], key: &[u8], server: &Server) {
+    fn get(&mut self, rank: Rank, (space, key): (&[u8], &[u8]), server: &mut Server, now_ns: u64) {
         if space != server.space_name().as_bytes() {
             let space = Echo(space);
             return self.say(format_args!("cmd=get_result rc=-1 msg=kvs_{space}_not_found value=unknown"));
         }
         let mapping = server.mapping().map(str::as_bytes).filter(|_| key == MAPPING_KEY);
-        match mapping.or_else(|| server.value(key)) {
-            Some(value) => self.say_with("cmd=get_result rc=0 msg=success value=", value),
-            None => {
-                let key = Echo(key);
-                self.say(format_args!("cmd=get_result rc=-1 msg=key_{key}_not_found value=unknown"));
-            }
+        if let Some(value) = mapping.or_else(|| server.value(key)) {
+            return self.say_with(GOT, value);
+        }
+        match server.ask_for_key(rank, key, now_ns) {
+            Some(number) => self.wait_for(Question::Get(key.into()), number, server),
+            None => self.say_outcome(key, Outcome::Got(None), server),
         }
     }
 
-    fn put(&mut self, space: &[u8], key: &[u8], value: &[u8], server: &mut Server) {
-        let echo = Echo(space);
+    fn put(&mut self, rank: Rank, space: &[u8], (key, value): (&[u8], &[u8]), server: &mut Server, now_ns: u64) {
         if space != server.space_name().as_bytes() {
-            return self.say(format_args!("cmd=put_result rc=-1 msg=kvs_{echo}_not_found"));
+            return self.say(format_args!("cmd=put_result rc=-1 msg=kvs_{}_not_found", Echo(space)));
         }
-        let done = if key == MAPPING_KEY { Err(PutError::Duplicate) } else { server.put(key, value) };
+        let is_ours = key == MAPPING_KEY;
+        let done = if is_ours { Err(PutError::Duplicate) } else { server.put_key(rank, (key, value), now_ns) };
         match done {
+            Ok(Some(number)) => self.wait_for(Question::Put(key.into()), number, server),
+            Ok(None) => self.say_outcome(key, Outcome::Put(Ok(())), server),
+            Err(error) => self.say_outcome(key, Outcome::Put(Err(error)), server),
+        }
+    }
+
+    /// The answer comes when another node has said what it is.
+    fn wait_for(&mut self, question: Question, number: u64, server: &mut Server) {
+        self.asked = Some(Asked { question, number });
+        self.poll(server);
+    }
+
+    /// Has a rank told what came of its put or its get.
+    pub(super) fn say_outcome(&mut self, key: &[u8], outcome: Outcome, server: &Server) {
+        let put = match outcome {
+            Outcome::Got(Some(value)) => return self.say_with(GOT, &value),
+            Outcome::Got(None) => {
+                let key = Echo(key);
+                return self.say(format_args!("cmd=get_result rc=-1 msg=key_{key}_not_found value=unknown"));
+            }
+            Outcome::NotGot => {
+                return self.say(format_args!("cmd=get_result rc=-1 msg={} value=unknown", Refusal::NoAnswer.word()));
+            }
+            Outcome::NotPut => {
+                return self.say(format_args!("cmd=put_result rc=-1 msg={}", Refusal::NoAnswer.word()));
+            }
+            Outcome::Put(put) => put,
+        };
+        match put {
             Ok(()) => self.say("cmd=put_result rc=0 msg=success"),
             Err(PutError::Duplicate) => {
                 self.say(format_args!("cmd=put_result rc=-1 msg=duplicate_key_{}", Echo(key)));
             }
             Err(PutError::Key) => self.say("cmd=put_result rc=-1 msg=no_key_or_too_long"),
             Err(PutError::Value) => self.say("cmd=put_result rc=-1 msg=value_too_long"),
-            Err(PutError::NoRoom) => self.say(format_args!("cmd=put_result rc=-1 msg=no_room_in_kvs_{echo}")),
+            Err(PutError::NoRoom) => {
+                let space = server.space_name();
+                self.say(format_args!("cmd=put_result rc=-1 msg=no_room_in_kvs_{space}"));
+            }
         }
     }
 
@@ -298,6 +335,9 @@ impl Conversation {
         if space != server.space_name().as_bytes() {
             let space = Echo(space);
             return self.say(format_args!("cmd=getbyidx_results rc=-1 reason=kvs_{space}_not_found"));
+        }
+        if !server.brings_keys() {
+            return self.say("cmd=getbyidx_results rc=-1 reason=keys_are_not_brought_by_barriers");
         }
         match index.and_then(|index| Some((index, server.space().at(index)?))) {
             Some((index, (key, value))) => {

@@ -1,4 +1,4 @@
-//! What nodes of a job say to each other about names that ranks publish ([`super::names`]).
+//! What nodes of a job say to each other about names that ranks publish, and about keys that they put ([`super::names`]).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,12 +6,13 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::frame::PeerError;
-use crate::limits::{PMI_NAME_BYTES_MAX, PMI_PORT_NAME_BYTES_MAX};
+use super::space::{Put, PutError};
+use crate::limits::{PMI_NAME_BYTES_MAX, PMI_PORT_NAME_BYTES_MAX, PMI_VALUE_BYTES_MAX};
 
-/// What a rank wants with a name.
+/// What a rank wants with a name, or with a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Wish {
-    /// At most [`PMI_NAME_BYTES_MAX`] bytes, at least one.
+    /// At most [`PMI_NAME_BYTES_MAX`] bytes, at least one; a key as a [`Put`] may have one.
     pub(crate) name: Box<[u8]>,
     pub(crate) verb: Verb,
 }
@@ -25,6 +26,30 @@ pub(crate) enum Verb {
     Unpublish,
     /// What is to be found under it?
     LookUp,
+    /// It is a key, and this its value; it is put before this barrier.
+    Put { generation: u64, value: Box<[u8]> },
+    /// It is a key; what is its value?
+    Get,
+}
+
+impl Verb {
+    /// Whether it changes nothing.
+    pub(crate) const fn only_asks(&self) -> bool {
+        matches!(self, Self::LookUp | Self::Get)
+    }
+
+    /// Whether it is about a key.
+    pub(crate) const fn is_of_keys(&self) -> bool {
+        matches!(self, Self::Put { .. } | Self::Get)
+    }
+
+    /// What comes with it.
+    fn text(&self) -> &[u8] {
+        match self {
+            Self::Publish(text) | Self::Put { value: text, .. } => text,
+            Self::Unpublish | Self::LookUp | Self::Get => &[],
+        }
+    }
 }
 
 /// What came of it.
@@ -34,6 +59,8 @@ pub(crate) enum Answer {
     Done,
     /// This port is to be found under the name.
     Port(Box<[u8]>),
+    /// This is the value of the key, which was put before this barrier.
+    Value { generation: u64, value: Box<[u8]> },
     /// It is not done.
     No(Refusal),
 }
@@ -41,7 +68,7 @@ pub(crate) enum Answer {
 /// Why it is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Refusal {
-    /// The name is published.
+    /// The name is published, the key was put.
     Taken,
     /// It is not.
     Unknown,
@@ -77,13 +104,27 @@ impl Wish {
         Self::new(name, Verb::Publish(port.into()))
     }
 
+    /// Putting a key before a barrier.
+    pub(crate) fn put(key: &[u8], value: &[u8], generation: u64) -> Result<Self, PutError> {
+        Put::check(key, value)?;
+        Ok(Self { name: key.into(), verb: Verb::Put { generation, value: value.into() } })
+    }
+
+    /// Getting a key; nothing, if there can be none of that name.
+    pub(crate) fn get(key: &[u8]) -> Option<Self> {
+        Put::check(key, b"").ok().map(|()| Self { name: key.into(), verb: Verb::Get })
+    }
+
     fn check(&self) -> Result<(), &'static str> {
+        if self.verb.is_of_keys() {
+            return Put::check(&self.name, self.verb.text()).map_err(|_| "no_key_or_too_long");
+        }
         if !(1..=PMI_NAME_BYTES_MAX).contains(&self.name.len()) {
             return Err("no_name_or_too_long");
         }
         match &self.verb {
             Verb::Publish(port) if port.len() > PMI_PORT_NAME_BYTES_MAX => Err("port_too_long"),
-            Verb::Publish(_) | Verb::Unpublish | Verb::LookUp => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -91,21 +132,27 @@ impl Wish {
         self.check().is_ok()
     }
 
-    /// Bytes of its name and port.
+    /// Bytes of its name and of what comes with it.
     pub(super) fn bytes(&self) -> usize {
-        let port = if let Verb::Publish(port) = &self.verb { port.len() } else { 0 };
-        self.name.len() + port
+        self.name.len() + self.verb.text().len()
     }
 }
 
 impl Answer {
     pub(super) fn is_within_limits(&self) -> bool {
-        self.bytes() <= PMI_PORT_NAME_BYTES_MAX
+        match self {
+            Self::Port(port) => port.len() <= PMI_PORT_NAME_BYTES_MAX,
+            Self::Value { value, .. } => value.len() <= PMI_VALUE_BYTES_MAX,
+            Self::Done | Self::No(_) => true,
+        }
     }
 
-    /// Bytes of the port in it.
+    /// Bytes of the port or the value in it.
     pub(super) fn bytes(&self) -> usize {
-        if let Self::Port(port) = self { port.len() } else { 0 }
+        match self {
+            Self::Port(text) | Self::Value { value: text, .. } => text.len(),
+            Self::Done | Self::No(_) => 0,
+        }
     }
 }
 

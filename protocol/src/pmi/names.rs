@@ -1,7 +1,8 @@
 //! Names that ranks publish, and ports to be found under them (`MPI_Publish_name`), for all ranks of a job.
 //!
 //! **Where they are.** One node of the job keeps a name; which one follows from the name ([`keeper`]). It does what a
-//! rank wants with it, wherever the rank is, in the order in which it hears of it.
+//! rank wants with it, wherever the rank is, in the order in which it hears of it. So it is with keys that barriers do
+//! not bring ([`super::modex`]).
 //!
 //! **Letters.** A node asks the keeper in a letter and is answered in another. Letters go where barriers go: a node
 //! hands one on to its successor ([`Route`]) that is as near to the addressee as one can be without being behind it. So
@@ -25,23 +26,27 @@ use serde::{Deserialize, Serialize};
 
 use super::frame::PeerError;
 use super::letter::{Answer, Letter, Refusal, Says, Wish};
+use super::modex;
+use super::placement::Placement;
 use super::route::{Hop, Route, Way};
 use super::shelf::{OVERHEAD_BYTES, Shelf, ShelfRecord};
 use crate::ids::Rank;
 use crate::limits::{PMI_ASK_NS, PMI_ASKS_MAX, PMI_LETTERS_BYTES_MAX, PMI_SILENCE_NS};
 
-/// The node that keeps a name, of so many.
-fn keeper(name: &[u8], nodes: u32) -> u32 {
-    let mut start = [0; 8];
-    blake3::Hasher::new().update(name).finalize_xof().fill(&mut start);
-    (u64::from_le_bytes(start) % u64::from(nodes.max(1))) as u32
+/// The node that does what is wanted with a name or a key.
+fn keeper(wish: &Wish, placement: &Placement) -> u32 {
+    if wish.verb.is_of_keys() {
+        modex::home(&wish.name, placement)
+    } else {
+        modex::spread(&wish.name, placement.nodes())
+    }
 }
 
 /// A node's part in the names of its job.
 #[derive(Debug)]
 pub(super) struct Names {
     me: u32,
-    nodes: u32,
+    placement: Placement,
     route: Route,
     /// Those that this node keeps.
     shelf: Shelf,
@@ -95,8 +100,8 @@ pub(super) struct NamesRecord {
 }
 
 impl NamesRecord {
-    /// Whether it is of node `me` of `nodes` with these ranks, and within the limits.
-    pub(super) fn is_of(&self, me: u32, nodes: u32, is_here: impl Fn(Rank) -> bool) -> bool {
+    /// Whether it is of node `me` of these with these ranks, and within the limits.
+    pub(super) fn is_of(&self, me: u32, placement: &Placement, is_here: impl Fn(Rank) -> bool) -> bool {
         let is_ask = |(number, ask): &(u64, Ask)| {
             let of_rank = self.asks.iter().filter(|(_, other)| other.rank == ask.rank).count();
             *number <= self.number
@@ -105,17 +110,20 @@ impl NamesRecord {
                 && ask.wish.is_within_limits()
                 && ask.answer.as_ref().is_none_or(Answer::is_within_limits)
         };
-        self.shelf.is_of(nodes, |name| keeper(name, nodes) == me) && self.asks.iter().all(is_ask)
+        let nodes = placement.nodes();
+        let (keeps, is_home) =
+            (|name: &[u8]| modex::spread(name, nodes) == me, |key: &[u8]| modex::home(key, placement) == me);
+        self.shelf.is_of(nodes, keeps, is_home) && self.asks.iter().all(is_ask)
     }
 }
 
 impl Names {
-    /// For node `me` of `nodes`.
-    pub(super) fn new(me: u32, nodes: u32) -> Self {
+    /// For node `me` of these.
+    pub(super) fn new(me: u32, placement: &Placement) -> Self {
         Self {
             me,
-            nodes,
-            route: Route::new(me, nodes),
+            placement: placement.clone(),
+            route: Route::new(me, placement.nodes()),
             shelf: Shelf::default(),
             asks: BTreeMap::new(),
             number: 0,
@@ -138,14 +146,14 @@ impl Names {
     }
 
     /// As it was written down. Then see [`Self::advance`].
-    pub(super) fn again(me: u32, nodes: u32, record: NamesRecord) -> Self {
+    pub(super) fn again(me: u32, placement: &Placement, record: NamesRecord) -> Self {
         let NamesRecord { shelf, asks, number } = record;
         Self {
             shelf: Shelf::again(shelf),
             answered: asks.iter().filter(|(_, ask)| ask.answer.is_some()).map(|(_, ask)| ask.rank).collect(),
             asks: asks.into_iter().collect(),
             number,
-            ..Self::new(me, nodes)
+            ..Self::new(me, placement)
         }
     }
 
@@ -217,12 +225,12 @@ impl Names {
             .asks
             .iter()
             .filter(|(_, ask)| ask.answer.is_none())
-            .map(|(number, ask)| (*number, keeper(&ask.wish.name, self.nodes)))
+            .map(|(number, ask)| (*number, keeper(&ask.wish, &self.placement)))
             .collect();
         for (number, keeper) in waiting {
             if keeper == self.me {
                 if let Some(wish) = self.asks.get(&number).map(|ask| ask.wish.clone()) {
-                    let answer = self.shelf.obey(&wish, self.has_room);
+                    let answer = self.shelf.obey(self.me, &wish, self.has_room);
                     self.answer(number, answer);
                 }
             } else if self.route.is_gone(keeper) {
@@ -267,7 +275,7 @@ impl Names {
     /// # Errors
     /// [`PeerError`]: it makes no sense.
     pub(super) fn handle(&mut self, way: Way, body: &[u8]) -> Result<(), PeerError> {
-        let letter = Letter::decode(body, self.nodes)?;
+        let letter = Letter::decode(body, self.placement.nodes())?;
         if letter.to != self.me {
             self.hand_on(letter.to, way, body.to_vec());
             return Ok(());
@@ -276,7 +284,7 @@ impl Names {
         match says {
             Says::Asks(_) if self.is_held => {}
             Says::Asks(wish) => {
-                if keeper(&wish.name, self.nodes) != self.me {
+                if keeper(&wish, &self.placement) != self.me {
                     return Err(PeerError::Nonsense("about a name that another node keeps"));
                 }
                 if let Some(answer) = self.shelf.obey_once((from, number), &wish, self.has_room) {
@@ -342,8 +350,8 @@ impl Names {
     /// Nobody need wait for a node that does not answer.
     fn give_up(&mut self, silent: u32) {
         self.under_way.remove(&silent);
-        let nodes = self.nodes;
-        let wants = |ask: &Ask| ask.answer.is_none() && keeper(&ask.wish.name, nodes) == silent;
+        let placement = &self.placement;
+        let wants = |ask: &Ask| ask.answer.is_none() && keeper(&ask.wish, placement) == silent;
         let hopeless: Vec<u64> = self.asks.iter().filter(|(_, ask)| wants(ask)).map(|(number, _)| *number).collect();
         for number in hopeless {
             self.answer(number, Answer::No(Refusal::NoAnswer));

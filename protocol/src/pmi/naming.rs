@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::conversation::Conversation;
 use super::letter::{Answer, Refusal, Verb, Wish};
 use super::message::Written;
+use super::question::Question;
 use super::server::Server;
 use crate::ids::Rank;
 
@@ -63,7 +64,9 @@ impl NameCommand {
     pub(super) fn write(self, message: Written, answer: &Answer) -> Written {
         match answer {
             Answer::Done => message.shown("rc", 0),
-            Answer::Port(port) => message.pair("port", port).shown("found", "TRUE").shown("rc", 0),
+            Answer::Port(port) | Answer::Value { value: port, .. } => {
+                message.pair("port", port).shown("found", "TRUE").shown("rc", 0)
+            }
             Answer::No(refusal) => {
                 let is_missing = (self, *refusal) == (Self::LookUp, Refusal::Unknown);
                 let message = if is_missing { message.shown("found", "FALSE") } else { message };
@@ -74,10 +77,10 @@ impl NameCommand {
 }
 
 /// A command of version 1 that waits for its answer, and what comes behind it for that.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Asked {
-    command: NameCommand,
-    number: u64,
+    pub(super) question: Question,
+    pub(super) number: u64,
 }
 
 impl Conversation {
@@ -94,7 +97,7 @@ impl Conversation {
         let wish = if port_is_word { command.wish(name, port) } else { Err("port_has_spaces") };
         match wish.and_then(|wish| server.ask(rank, wish, now_ns)) {
             Ok(number) => {
-                self.asked = Some(Asked { command, number });
+                self.asked = Some(Asked { question: Question::Name(command), number });
                 self.poll(server);
             }
             Err(why) => self.refuse(command, why),
@@ -103,14 +106,17 @@ impl Conversation {
 
     /// Has a rank of version 1 told what came of it, if anything has.
     pub(super) fn poll_asked(&mut self, server: &mut Server) {
-        let Some(Asked { command, number }) = self.asked else { return };
-        let Some(answer) = server.take_answer(number) else { return };
-        self.asked = None;
+        let Some(answer) = self.asked.as_ref().and_then(|asked| server.take_answer(asked.number)) else { return };
+        let Some(Asked { question, .. }) = self.asked.take() else { return };
+        if let (Some(key), Some(outcome)) = (question.key(), question.outcome(&answer, server)) {
+            return self.say_outcome(key, outcome, server);
+        }
+        let Question::Name(command) = question else { return };
         let (_, result) = command.first();
         match answer {
             Answer::Done => self.say(format_args!("cmd={result} {SUCCESS}")),
             Answer::Port(port) if port.contains(&b' ') => self.refuse(command, "port_has_spaces"),
-            Answer::Port(port) => {
+            Answer::Port(port) | Answer::Value { value: port, .. } => {
                 let line = [b"port=", &*port, b" ", SUCCESS.as_bytes()].concat();
                 self.say_with(format_args!("cmd={result} "), &line);
             }

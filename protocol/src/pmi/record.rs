@@ -12,8 +12,9 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::failure::Departure;
+use super::modex::Modex;
 use super::names::NamesRecord;
-use super::placement::NodeRanks;
+use super::placement::{NodeRanks, Placement};
 use super::server::{Patience, Phase};
 use super::space::Put;
 use crate::control::Exit;
@@ -25,6 +26,7 @@ use crate::pmix::DeskRecord;
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ServerRecord {
     pub(super) space_name: String,
+    pub(super) modex: Modex,
     pub(super) space: SpaceRecord,
     pub(super) attributes: Vec<Put>,
     pub(super) pmix: DeskRecord,
@@ -73,12 +75,12 @@ impl ServerRecord {
         self.ranks.len()
     }
 
-    /// Whether it is about the ranks of this place, which is node `me` of `nodes`, and within the limits.
-    pub(super) fn is_of(&self, here: NodeRanks, me: u32, nodes: u32) -> bool {
+    /// Whether it is about the ranks of this place, which is node `me` of these, and within the limits.
+    pub(super) fn is_of(&self, here: NodeRanks, me: u32, placement: &Placement) -> bool {
         let entries = &self.space.entries;
         let bytes: usize = entries.iter().map(|(put, _)| put.bytes()).sum();
         self.space_name.len() <= PMI_NAME_BYTES_MAX
-            && self.pmix.is_of(here, nodes)
+            && self.pmix.is_of(here, placement.nodes())
             && here.ranks().eq(self.ranks.iter().map(|local| local.rank))
             && entries.len() <= PMI_KEYS_PER_JOB_MAX
             && bytes <= PMI_BYTES_PER_JOB_MAX
@@ -87,7 +89,7 @@ impl ServerRecord {
             && entries.iter().all(|(put, _)| put.is_within_limits())
             && self.attributes.len() <= PMI_ATTRIBUTES_MAX
             && self.attributes.iter().all(Put::is_within_limits)
-            && self.names.is_of(me, nodes, |rank| here.has(rank))
+            && self.names.is_of(me, placement, |rank| here.has(rank))
     }
 }
 

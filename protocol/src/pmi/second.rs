@@ -12,8 +12,10 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::conversation::{Conversation, MAPPING_KEY, Speaker, printable};
+use super::letter::{Answer, Refusal};
 use super::message::{Message, Messages, Pairs, Written, has_tail, without_tail};
 use super::naming::NameCommand;
+use super::question::{Outcome, Question};
 use super::server::{Patience, Server, space_name};
 use super::space::{Put, PutError};
 use super::spawning::{self, Awaited};
@@ -36,8 +38,8 @@ pub(super) struct Second {
     fence: Option<Mark>,
     /// Who waits for which attribute of the node, at most [`PMI_WAITS_MAX`].
     waits: Vec<(Mark, Box<[u8]>)>,
-    /// Who waits for what came of which command about a name: the number of the answer.
-    asked: Vec<(Mark, NameCommand, u64)>,
+    /// Who waits for what came of what: the number of the answer.
+    asked: Vec<(Mark, Question, u64)>,
     /// Who waits for ranks that are to be started.
     spawned: Option<(Mark, Awaited)>,
 }
@@ -134,16 +136,28 @@ impl Conversation {
                 }
                 value => self.found(pairs, value),
             },
-            b"kvs-put" => {
-                let put = server.put(text("key"), text("value"));
-                self.answer_put(pairs, put);
-            }
+            b"kvs-put" => match server.put_key(rank, (text("key"), text("value")), now_ns) {
+                Ok(Some(number)) => {
+                    second.asked.push((mark(pairs), Question::Put(text("key").into()), number));
+                    self.poll_second(second, rank, server);
+                }
+                Ok(None) => self.answer(response(pairs).shown("rc", 0)),
+                Err(error) => self.fail(pairs, put_error(error)),
+            },
             b"kvs-get" => {
                 // An empty name is that of the rank's own job.
                 let is_ours = [&b""[..], server.space_name().as_bytes()].contains(&text("jobid"));
-                match is_ours {
-                    true => self.found(pairs, server.value(text("key"))),
-                    false => self.fail(pairs, "no_such_job"),
+                if !is_ours {
+                    return self.fail(pairs, "no_such_job");
+                }
+                let key = text("key");
+                let is_here = server.value(key).is_some();
+                match (!is_here).then(|| server.ask_for_key(rank, key, now_ns)).flatten() {
+                    Some(number) => {
+                        second.asked.push((mark(pairs), Question::Get(key.into()), number));
+                        self.poll_second(second, rank, server);
+                    }
+                    None => self.found(pairs, server.value(key)),
                 }
             }
             b"kvs-fence" => {
@@ -172,7 +186,7 @@ impl Conversation {
                 Some(command) => {
                     let wish = command.wish(text("name"), text("port"));
                     match wish.and_then(|wish| server.ask(rank, wish, now_ns)) {
-                        Ok(number) => second.asked.push((mark(pairs), command, number)),
+                        Ok(number) => second.asked.push((mark(pairs), Question::Name(command), number)),
                         Err(why) => self.fail(pairs, why),
                     }
                     self.poll_second(second, rank, server);
@@ -188,12 +202,12 @@ impl Conversation {
             let mark = second.fence.take().unwrap_or_default();
             self.answer(marked("kvs-fence", &mark).shown("rc", 0));
         }
-        for (mark, command, number) in core::mem::take(&mut second.asked) {
+        for (mark, question, number) in core::mem::take(&mut second.asked) {
             // The others when it has read these.
             let has_room = self.transmit().len() < PMI_ANSWER_BYTES_MAX;
             match has_room.then(|| server.take_answer(number)).flatten() {
-                Some(answer) => self.answer(command.write(marked(command.second(), &mark), &answer)),
-                None => second.asked.push((mark, command, number)),
+                Some(answer) => self.answer_question(&question, &mark, &answer, server),
+                None => second.asked.push((mark, question, number)),
             }
         }
         if let Some((mark, (rank, number))) = second.spawned.take() {
@@ -225,22 +239,31 @@ impl Conversation {
         }
     }
 
+    /// Says what came of what was asked.
+    fn answer_question(&mut self, question: &Question, mark: &[u8], answer: &Answer, server: &mut Server) {
+        if let Question::Name(command) = question {
+            return self.answer(command.write(marked(command.second(), mark), answer));
+        }
+        let (put, get) = (marked("kvs-put", mark), marked("kvs-get", mark));
+        let no_answer = Refusal::NoAnswer.word();
+        self.answer(match question.outcome(answer, server) {
+            Some(Outcome::Put(Ok(()))) => put.shown("rc", 0),
+            Some(Outcome::Put(Err(error))) => put.shown("rc", -1).shown("errmsg", put_error(error)),
+            Some(Outcome::NotPut) => put.shown("rc", -1).shown("errmsg", no_answer),
+            Some(Outcome::Got(value)) => with_value(get, value.as_deref()),
+            Some(Outcome::NotGot) | None => get.shown("rc", -1).shown("errmsg", no_answer),
+        });
+    }
+
     fn answer_put(&mut self, pairs: &Pairs, put: Result<(), PutError>) {
         match put {
             Ok(()) => self.answer(response(pairs).shown("rc", 0)),
-            Err(PutError::Duplicate) => self.fail(pairs, "duplicate_key"),
-            Err(PutError::Key) => self.fail(pairs, "no_key_or_too_long"),
-            Err(PutError::Value) => self.fail(pairs, "value_too_long"),
-            Err(PutError::NoRoom) => self.fail(pairs, "no_room"),
+            Err(error) => self.fail(pairs, put_error(error)),
         }
     }
 
     fn found(&mut self, pairs: &Pairs, value: Option<&[u8]>) {
-        let answer = response(pairs);
-        self.answer(match value {
-            Some(value) => answer.shown("found", "TRUE").pair("value", value).shown("rc", 0),
-            None => answer.shown("found", "FALSE").shown("rc", 0),
-        });
+        self.answer(with_value(response(pairs), value));
     }
 
     /// The answer to what is not done.
@@ -250,6 +273,24 @@ impl Conversation {
 
     fn answer(&mut self, message: Written) {
         message.append_to(&mut self.answers);
+    }
+}
+
+/// A word that says why a key was not put.
+const fn put_error(error: PutError) -> &'static str {
+    match error {
+        PutError::Duplicate => "duplicate_key",
+        PutError::Key => "no_key_or_too_long",
+        PutError::Value => "value_too_long",
+        PutError::NoRoom => "no_room",
+    }
+}
+
+/// Goes on with what was found.
+fn with_value(answer: Written, value: Option<&[u8]>) -> Written {
+    match value {
+        Some(value) => answer.shown("found", "TRUE").pair("value", value).shown("rc", 0),
+        None => answer.shown("found", "FALSE").shown("rc", 0),
     }
 }
 

@@ -7,6 +7,7 @@
 mod attributes;
 mod barriers;
 mod events;
+mod keys;
 mod losses;
 mod naming;
 mod pmix;
@@ -25,10 +26,11 @@ use self::spawns::Spawns;
 use super::attributes::Attributes;
 use super::failure::{Departure, Failure};
 use super::frame::{Keys, PeerError, PeerFrame, PeerFrameKind};
+use super::modex::Modex;
 use super::names::Names;
 use super::placement::{NodeRanks, Placement};
 use super::record::{BadRecord, LocalRecord, ServerRecord};
-use super::space::{OutOfMemory, PutError, Space};
+use super::space::{OutOfMemory, Space};
 use super::spread::{Completed, Spread};
 use crate::control::Exit;
 use crate::ids::{JobId, NodeId, Rank};
@@ -118,6 +120,8 @@ pub struct Server {
     space_name: String,
     mapping: Option<String>,
     space: Space,
+    /// How the job's ranks come to know each other's keys.
+    modex: Modex,
     /// What its ranks say to each other.
     attributes: Attributes,
     /// What PMIx clients have put and wait for.
@@ -176,9 +180,10 @@ impl Server {
             space_name: space_name(job),
             mapping: placement.process_mapping(),
             space: Space::new(nodes),
+            modex: Modex::of(placement.size()),
             attributes: Attributes::default(),
             pmix: Desk::new(DeskRecord::default(), me, nodes),
-            names: Names::new(me, nodes),
+            names: Names::new(me, &placement),
             spread: Spread::new(Keys::derive(job_key, job, nodes), me, nodes),
             ranks: here.ranks().map(local).collect(),
             placement,
@@ -209,6 +214,7 @@ impl Server {
         };
         ServerRecord {
             space_name: self.space_name.clone(),
+            modex: self.modex,
             space: self.space.record(),
             attributes: self.attributes.record(),
             pmix: self.pmix.record(),
@@ -223,15 +229,15 @@ impl Server {
     /// # Errors
     /// [`BadRecord`]: then nothing changed.
     pub fn restore(&mut self, record: ServerRecord, now_ns: u64) -> Result<(), BadRecord> {
-        let (me, nodes) = (self.spread.me(), self.placement.nodes());
-        if !record.is_of(self.here, me, nodes) || !self.spread.begin_at(record.completed) {
+        let me = self.spread.me();
+        if !record.is_of(self.here, me, &self.placement) || !self.spread.begin_at(record.completed) {
             return Err(BadRecord);
         }
         self.space = Space::again(record.space, record.completed);
-        self.space_name = record.space_name;
+        (self.space_name, self.modex) = (record.space_name, record.modex);
         self.attributes = Attributes::again(record.attributes);
-        self.pmix = Desk::new(record.pmix, me, nodes);
-        self.names = Names::again(me, nodes, record.names);
+        self.pmix = Desk::new(record.pmix, me, self.placement.nodes());
+        self.names = Names::again(me, &self.placement, record.names);
         self.go_on_with_names(now_ns);
         for (local, was) in self.ranks.iter_mut().zip(&record.ranks) {
             (local.has_spoken, local.is_heard, local.departure) = (was.has_spoken, was.is_heard, was.departure);
@@ -288,10 +294,6 @@ impl Server {
 
     pub(crate) fn space(&self) -> &Space {
         &self.space
-    }
-
-    pub(crate) fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {
-        self.space.put(key, value)
     }
 
     /// Gives a rank's ear to a conversation; false if it is not a rank of this node or another conversation has it.

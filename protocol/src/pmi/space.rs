@@ -172,6 +172,16 @@ impl Space {
         Ok(())
     }
 
+    /// What another node has said of a key that a barrier has made known. Beyond what a job may put it is forgotten.
+    pub(crate) fn keep(&mut self, key: &[u8], value: &[u8], generation: u64) {
+        let has_room =
+            self.entries.len() < PMI_KEYS_PER_JOB_MAX && self.bytes + key.len() + value.len() <= PMI_BYTES_PER_JOB_MAX;
+        if has_room {
+            // It is asked for again if there is no memory.
+            let _ = self.learn(&Put { key: key.into(), value: value.into() }, Some(generation));
+        }
+    }
+
     /// What was put here since the last call: this node's part of a barrier.
     pub(crate) fn take_pending(&mut self) -> Vec<Put> {
         self.pending_bytes = 0;

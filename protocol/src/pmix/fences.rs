@@ -206,7 +206,8 @@ impl Client {
     }
 
     fn enter(&self, fence: Fence, dialect: Dialect, server: &mut Server, now_ns: u64) -> Result<(), Status> {
-        if fence.collect {
+        // Otherwise whoever wants it fetches it.
+        if fence.collect && server.brings_keys() {
             server.publish(self.rank, dialect)?;
         }
         let patience = Patience { has_deadline: fence.deadline_ns.is_some(), hears_of_loss: true };

@@ -127,7 +127,7 @@ impl Client {
             *number = None;
             match answer {
                 Answer::Done => *found = Some(Box::default()),
-                Answer::Port(value) => *found = Some(value),
+                Answer::Port(value) | Answer::Value { value, .. } => *found = Some(value),
                 Answer::No(Refusal::Unknown) if call.waits => {
                     call.again_ns = Some(now_ns.saturating_add(PMI_ASK_NS / 8))
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::pmi::{Conversation, Event, PeerFrames, Server, ServerRecord};
+use coppice_protocol::pmi::{Conversation, Event, Modex, PeerFrames, Server, ServerRecord, Startup};
 
 use crate::placement::blocks;
 
@@ -28,6 +28,13 @@ impl Cluster {
     /// So many ranks on each node.
     pub(crate) fn new(counts: &[u32]) -> Self {
         Self::of(JOB, &KEY, counts)
+    }
+
+    /// So many ranks on each node, which come to know each other's keys in this way.
+    pub(crate) fn with_modex(counts: &[u32], modex: Modex) -> Self {
+        let mut cluster = Self::new(counts);
+        cluster.servers.iter_mut().for_each(|server| server.set_startup(Startup { modex: Some(modex) }));
+        cluster
     }
 
     fn of(job: JobId, key: &[u8; 32], counts: &[u32]) -> Self {

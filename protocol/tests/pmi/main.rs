@@ -7,6 +7,7 @@ mod conversation;
 mod departures;
 mod frames;
 mod limits;
+mod modex;
 mod names;
 mod names_lost;
 mod placement;

@@ -3,6 +3,7 @@
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::Rank;
 use coppice_protocol::limits::{PMI_ASK_NS, PMI_SILENCE_NS, PMIX_CARDS_BYTES_MAX};
+use coppice_protocol::pmi::{Modex, Server, Startup};
 use coppice_protocol::pmix::{Dialect, Status, Value};
 use proptest::collection::vec;
 use proptest::prelude::any;
@@ -226,5 +227,37 @@ proptest! {
         }
         prop_assert_eq!(heard.len(), 1);
         prop_assert!(nodes.card(&heard[0].1)["card"].ends_with(&bytes));
+    }
+}
+
+#[test]
+fn where_keys_are_asked_for_a_fence_collects_nothing_and_all_is_got_all_the_same() {
+    for modex in [Modex::Full, Modex::Direct] {
+        let mut nodes = Nodes::new(&[2, 1, 1], Dialect::Short);
+        nodes.servers.iter_mut().for_each(|server| server.set_startup(Startup { modex: Some(modex) }));
+        let blob = [7; 3000];
+        for rank in 0..4 {
+            commit(&mut nodes, rank, &[("card", Value::Bytes(&blob))]);
+        }
+        let before: Vec<usize> = nodes.servers.iter().map(Server::memory_bytes).collect();
+        let fence = nodes.fence(&[("pmix.collect", Value::Truth(true))]);
+        for rank in 0..4 {
+            nodes.call(rank, &fence);
+        }
+        nodes.settle();
+        for rank in 0..4 {
+            let heard = nodes.hear(rank);
+            assert_eq!(heard.iter().map(|(_, answer)| nodes.status(answer)).collect::<Vec<_>>(), [Status::SUCCESS]);
+        }
+        let more = nodes.servers.iter().zip(before).map(|(server, before)| server.memory_bytes() - before);
+        // Cards of two or three ranks of others, or of none.
+        assert!(more.into_iter().all(|more| (more > 6000) == (modex == Modex::Full)), "{modex}");
+        for (of, by) in [(0, 2), (1, 3), (2, 0), (3, 1)] {
+            let call = nodes.get(of, Some("card"), &[]);
+            nodes.call(by, &call);
+            nodes.settle();
+            let heard = nodes.hear(by);
+            assert_eq!(nodes.card(&heard[0].1).len(), 1, "{modex}");
+        }
     }
 }

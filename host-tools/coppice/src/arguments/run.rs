@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use coppice_api::counted;
 use coppice_api::job;
+use coppice_api::job::{Modex, Startup};
 use coppice_api::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
 use coppice_api::staging::{self, ProgramStaging};
 
@@ -84,6 +85,10 @@ pub(crate) struct Run {
     /// What becomes of the job when a rank ends that speaks PMI and has not finalized, or a node is lost
     #[arg(long, value_enum, default_value_t = OnRankFailure::End, value_name = "WHAT")]
     pub(crate) on_rank_failure: OnRankFailure,
+    /// How ranks come to know what others have put: `full`, with every barrier, or `direct`, when they ask for it
+    /// [default: full in jobs of at most 4096 ranks]
+    #[arg(long, value_name = "WAY", help_heading = "Start of MPI programs")]
+    pub(crate) modex: Option<Modex>,
     /// File that every node has in its memory, read only, before the job starts; may be repeated
     #[arg(long = "stage", value_name = "FILE[=PATH]", help_heading = "Staging")]
     pub(crate) stage: Vec<OsString>,
@@ -157,6 +162,11 @@ impl Run {
     pub(crate) fn input_rank(&self) -> Option<u32> {
         let default = if self.options.detach { None } else { Some(0) };
         self.stdin_rank.map_or(default, |StdinRank(rank)| rank)
+    }
+
+    /// How its ranks find each other.
+    pub(crate) fn startup(&self) -> Startup {
+        Startup { modex: self.modex }
     }
 
     /// Whether the program is to be staged.
@@ -257,7 +267,7 @@ mod tests {
     use clap::Parser;
     use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
 
-    use super::{NODES_MAX, NodesList, OnRankFailure, ProgramStaging, Run, Scheme};
+    use super::{Modex, NODES_MAX, NodesList, OnRankFailure, ProgramStaging, Run, Scheme};
     use super::{parse_nodes, parse_seconds};
     use crate::arguments::{Arguments, Command};
 
@@ -322,13 +332,17 @@ mod tests {
         assert_eq!(run(&["p"]).on_rank_failure, OnRankFailure::End);
         assert_eq!(run(&["--on-rank-failure", "continue", "p"]).on_rank_failure, OnRankFailure::Continue);
         assert_eq!(run(&["--estimate", "90", "p"]).estimate, Some(90_000));
+        let modex = |arguments: &[&str]| run(&[arguments, &["p"]].concat()).startup().modex;
+        assert_eq!((modex(&[]), modex(&["--modex", "direct"])), (None, Some(Modex::Direct)));
         assert!(run(&["-q", "p"]).quiet && run(&["--no-retain", "p"]).no_retain);
         let time = |text: &str| parse_seconds(text).map_err(|wrong| wrong.contains("at most 3200000000 seconds"));
         assert_eq!((time("0.0011"), time("3.2e9")), (Ok(1), Ok(3_200_000_000_000)));
         for wrong in ["1e18", "1e400", "inf", "nan", "0.0001", "-3"] {
             assert_eq!(time(wrong), Err(true), "{wrong}");
         }
-        for bad in [&["--timeout", "-1"], &["--timeout", "0"], &["--estimate", "x"], &["--stdin-rank", "x"]] {
+        for bad in
+            [&["--timeout", "-1"], &["--timeout", "0"], &["--estimate", "x"], &["--stdin-rank", "x"], &["--modex", "x"]]
+        {
             assert!(Arguments::try_parse_from(["coppice", "run"].iter().chain(bad).chain(&["p"])).is_err());
         }
     }

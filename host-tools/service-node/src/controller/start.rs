@@ -180,7 +180,10 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links) -> StartJob
         umask: submission.umask,
         input_rank: submission.input_rank.map(Rank),
         members: Vec::new(),
-        world: World::new(job.key.clone(), submission.ranks_per_node, job.ranks.by_node().map(|(node, _)| node)),
+        world: World {
+            startup: submission.startup,
+            ..World::new(job.key.clone(), submission.ranks_per_node, job.ranks.by_node().map(|(node, _)| node))
+        },
         staging,
         staged_files,
         traced: job.traced(),

@@ -126,6 +126,7 @@ impl World {
             keep_output: None,
             core_file: false,
             on_rank_failure: OnRankFailure::End,
+            startup: Default::default(),
             restarted_from: None,
             spawned_by: None,
             checkpoint_policy: None,

@@ -40,6 +40,7 @@ fn submission() -> Submission {
         keep_output: None,
         core_file: false,
         on_rank_failure: OnRankFailure::End,
+        startup: Default::default(),
         restarted_from: None,
         spawned_by: None,
         checkpoint_policy: None,

@@ -272,6 +272,7 @@ pub(super) mod tests {
             keep_output: None,
             core_file: false,
             on_rank_failure: OnRankFailure::End,
+            startup: Default::default(),
             restarted_from: None,
             spawned_by: None,
             checkpoint_policy: None,

@@ -138,6 +138,7 @@ pub(crate) fn job(ranks: u32) -> Submission {
         keep_output: None,
         core_file: false,
         on_rank_failure: OnRankFailure::End,
+        startup: Default::default(),
         restarted_from: None,
         spawned_by: None,
         checkpoint_policy: None,

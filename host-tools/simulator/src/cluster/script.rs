@@ -79,6 +79,7 @@ impl Script {
             keep_output: None,
             core_file: false,
             on_rank_failure: if self.course.outlives { OnRankFailure::Continue } else { OnRankFailure::End },
+            startup: Default::default(),
             restarted_from: None,
             spawned_by: None,
             checkpoint_policy: None,

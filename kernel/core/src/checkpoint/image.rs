@@ -12,7 +12,7 @@ use crate::files::shared::record::SharedFileRecord;
 use crate::memory::Window;
 
 /// What records begin with: another kernel may write others.
-pub(super) const VERSION: u32 = 6;
+pub(super) const VERSION: u32 = 7;
 
 /// A rank.
 #[derive(Serialize, Deserialize)]

@@ -141,7 +141,8 @@ impl Job {
     ) -> Option<Arc<Self>> {
         let index = placement.index_of(node)?;
         let here = placement.place(index)?;
-        let server = Server::new(id, &world.key.0, placement.clone(), node)?;
+        let mut server = Server::new(id, &world.key.0, placement.clone(), node)?;
+        server.set_startup(world.startup);
         Some(Arc::new(Self {
             id,
             signature: server.signature(),

@@ -177,11 +177,17 @@ impl JobOnNode {
             nodes.extend_from_slice(ranges);
             Ok(nodes)
         };
-        let World { key, ranks_per_node, nodes, kin } = &order.world;
+        let World { key, ranks_per_node, nodes, kin, startup } = &order.world;
         let kin = kin.as_ref().map(|kin| Ok(Box::new(Kin { tag: kin.tag, before: copy(&kin.before)? }))).transpose()?;
         Ok(Self {
             id: order.job,
-            world: World { key: key.clone(), ranks_per_node: *ranks_per_node, nodes: copy(nodes)?, kin },
+            world: World {
+                key: key.clone(),
+                ranks_per_node: *ranks_per_node,
+                nodes: copy(nodes)?,
+                kin,
+                startup: *startup,
+            },
             node: order.world.node_of(order.rank),
             jobs,
             shared: SharedFiles::new(frames.total_frames()),

@@ -7,6 +7,7 @@ use coppice_protocol::control::{
 };
 use coppice_protocol::distribution::{AskVariant, Scheme};
 use coppice_protocol::ids::PsetId;
+use coppice_protocol::pmi::{Modex, Startup};
 use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::staging::{StagedFile, Staging};
@@ -89,8 +90,12 @@ pub(super) fn ras_event() -> impl Strategy<Value = RasEvent> {
 }
 
 pub(super) fn world() -> impl Strategy<Value = World> {
-    let world = (any::<[u8; 32]>(), any::<u32>(), ranges(), option::of(kin()));
-    world.prop_map(|(key, ranks_per_node, nodes, kin)| World { key: JobKey(key), ranks_per_node, nodes, kin })
+    let modex = option::of(select(vec![Modex::Full, Modex::Direct]));
+    let world = (any::<[u8; 32]>(), any::<u32>(), ranges(), option::of(kin()), modex);
+    world.prop_map(|(key, ranks_per_node, nodes, kin, modex)| {
+        let startup = Startup { modex };
+        World { key: JobKey(key), ranks_per_node, nodes, kin, startup }
+    })
 }
 
 pub(super) fn job_failure() -> impl Strategy<Value = JobFailure> {

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 fn taken(nodes: Vec<NodeRange>) -> (usize, usize) {
     let quota = quota();
     let pmi = Pmi::new(NodeId(3), Arc::new(Nowhere), Arc::clone(&quota));
-    let world = World { key: JobKey([9; 32]), ranks_per_node: 1, nodes, kin: None };
+    let world = World { nodes, ..World::new(JobKey([9; 32]), 1, []) };
     let order = Launch { rank: Rank(3), size: world.node_count(), world, ..order(1) };
     let (seat, taken) = measure(|| pmi.join(&order, Failures::new(|_| ())).expect("a place"));
     let charged = quota.taken();
