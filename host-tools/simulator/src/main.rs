@@ -1,5 +1,6 @@
 //! Tries seeds until something does not hold, or shows one.
 
+mod starts;
 mod transfers;
 
 use std::collections::BTreeMap;
@@ -51,6 +52,8 @@ enum What {
         #[arg(long, value_name = "S", default_value_t = 60)]
         shrink: u64,
     },
+    /// The start of a large job, in the old order and in the new one
+    Startup(starts::Starts),
     /// One file to many members, in several ways
     Distribution(transfers::Transfer),
 }
@@ -81,6 +84,7 @@ fn main() -> anyhow::Result<()> {
             anyhow!("{failure}; again with: sessions --seed {} --trace", failure.seed)
         }),
         What::Distribution(transfer) => transfer.show(),
+        What::Startup(starts) => starts.show(),
         What::Cluster { seeds, nodes, pset_size, users, whole, faulty, only, shrink } => {
             if nodes == 0 || pset_size == 0 {
                 bail!("a cluster has at least one node, and a pset, too");

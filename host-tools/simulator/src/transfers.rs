@@ -1,9 +1,9 @@
 //! `coppice-simulator distribution`: one file to many members, in several ways, each beside the time that its bytes
 //! take on one link.
 
-mod cost;
+pub(crate) mod cost;
 mod psets;
-mod sweep;
+pub(crate) mod sweep;
 
 use std::num::NonZero;
 use std::path::PathBuf;

@@ -6,7 +6,6 @@
 
 mod checkpoint;
 pub(crate) mod cluster;
-mod distribution;
 mod frozen;
 mod guest;
 mod io;
@@ -19,6 +18,7 @@ mod pmi;
 mod poll;
 mod retain;
 mod sections;
+mod simulated;
 mod slurm;
 mod staging;
 mod threads;
@@ -34,9 +34,10 @@ use crate::{build, setup};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, frozen, checkpoint, sections,
-    /// staging, copies, pages, beside, or, simulated and only if it is named, distribution
+    /// staging, copies, pages, beside, or, simulated and only if they are named, distribution and startup
     group: Option<String>,
-    /// With distribution: also draw how time grows with the number of members, to this file (SVG); some minutes
+    /// With distribution or startup: also draw how time grows with the number of members or nodes, to this file (SVG);
+    /// some minutes
     #[arg(long, value_name = "FILE", requires = "group")]
     plot: Option<PathBuf>,
 }
@@ -79,16 +80,16 @@ const GROUPS: &[(&str, Group)] = &[
 /// # Errors
 /// If a cluster cannot be brought up or a measurement fails.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    if options.group.as_deref() == Some(distribution::NAME) {
-        return distribution::show(options.plot.as_deref());
+    if let Some(name) = options.group.as_deref().filter(|name| simulated::NAMES.contains(name)) {
+        return simulated::show(name, options.plot.as_deref());
     }
     if options.plot.is_some() {
-        bail!("--plot is for the group {} alone", distribution::NAME);
+        bail!("--plot is for the groups {} alone", simulated::NAMES.join(" and "));
     }
     let groups: Vec<_> =
         GROUPS.iter().filter(|(name, _)| options.group.as_deref().is_none_or(|wanted| wanted == *name)).collect();
     if groups.is_empty() {
-        let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).chain([distribution::NAME]).collect();
+        let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).chain(simulated::NAMES).collect();
         bail!("no such group of figures; there are: {}", names.join(", "));
     }
     setup::everything()?;

@@ -8,7 +8,6 @@
 //! Where members are of several psets, what goes from one to another also queues at the links of both (`psets`).
 
 mod models;
-pub mod plot;
 mod psets;
 mod queue;
 mod random_pull;

@@ -4,7 +4,7 @@ use std::fs::read_to_string;
 use std::time::Instant;
 
 /// Says it, measured since `begin`: the time that passed, and the most memory that the process has had.
-pub(super) fn show(begin: Instant) {
+pub(crate) fn show(begin: Instant) {
     let seconds = begin.elapsed().as_secs_f64();
     match read_to_string("/proc/self/status").ok().as_deref().and_then(peak_bytes) {
         Some(bytes) => println!("simulated in {seconds:.1} s and at most {:.0} MB of memory", bytes as f64 / 1e6),

@@ -3,17 +3,20 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
-use coppice_simulator::distribution::plot::{Curve, svg};
 use coppice_simulator::distribution::{Faults, bound_ns, random_pull};
+use coppice_simulator::plot::{Axes, Curve, svg};
 
 use super::{MODELS, RANDOM_PULL, RANDOM_PULL_MEMBERS_MAX, SCHEMES, Transfer};
+
+/// What is drawn.
+const AXES: Axes = Axes { x: "members", y: "time, in units of what the bytes take on one link" };
 
 /// The first number of members, and how much larger each other is than the one before.
 const FIRST: u32 = 16;
 const FACTOR: u32 = 4;
 
 /// Whether a plot may be written there; it is long until it is known otherwise.
-pub(super) fn check(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn check(path: &Path) -> anyhow::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() || !directory.is_dir() {
         bail!("--plot {}: that is no file in a directory that exists", path.display());
@@ -33,7 +36,7 @@ pub(super) fn show(transfer: &Transfer, path: &Path) -> anyhow::Result<()> {
         curve.points.iter().for_each(|(_, times)| print!(" {times:>9.3}"));
         println!();
     }
-    let text = svg(&curves).map_err(|what| anyhow!("--plot: {what}"))?;
+    let text = svg(&curves, AXES).map_err(|what| anyhow!("--plot: {what}"))?;
     std::fs::write(path, text).with_context(|| format!("cannot write the plot to {}", path.display()))
 }
 

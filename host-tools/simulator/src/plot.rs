@@ -1,5 +1,5 @@
-//! A plot of how long transfers take, against the number of members: both axes logarithmic, as what people use today
-//! lies thousands of times above the bound. The same curves give the same text.
+//! A plot of how long something takes, against the number of those who take part: both axes logarithmic, as what people
+//! use today lies thousands of times above the bound. The same curves give the same text.
 
 use plotters::prelude::{
     ChartBuilder, Circle, Color, IntoDrawingArea, IntoLogRange, LineSeries, PathElement, RGBColor, SVGBackend,
@@ -23,14 +23,23 @@ const COLOURS: [RGBColor; 10] = [
     RGBColor(0, 0, 0),
 ];
 
-/// One way of transfer.
+/// What the axes are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axes {
+    /// Those who take part.
+    pub x: &'static str,
+    /// The time, with its unit.
+    pub y: &'static str,
+}
+
+/// One way of doing it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// What it is called.
     pub name: String,
     /// It is a model, and no run of the machines: its line is thin.
     pub is_model: bool,
-    /// Members, and the time in units of the bound.
+    /// Those who take part, and the time.
     pub points: Vec<(u32, f64)>,
 }
 
@@ -38,7 +47,7 @@ pub struct Curve {
 ///
 /// # Errors
 /// There is nothing to draw, or it cannot be drawn: one line.
-pub fn svg(curves: &[Curve]) -> Result<String, String> {
+pub fn svg(curves: &[Curve], axes: Axes) -> Result<String, String> {
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let (first, last) = (points().map(|point| point.0).min(), points().map(|point| point.0).max());
     let (Some(first), Some(last)) = (first.filter(|members| *members > 0), last) else {
@@ -51,13 +60,13 @@ pub fn svg(curves: &[Curve]) -> Result<String, String> {
     // One size alone has some room beside it.
     let members = f64::from(first)..f64::from(last).max(f64::from(first) * 2.0);
     let mut text = String::new();
-    draw(&mut text, curves, members, most * 1.5).map_err(|error| format!("cannot draw: {error}"))?;
+    draw(&mut text, (curves, axes), members, most * 1.5).map_err(|error| format!("cannot draw: {error}"))?;
     Ok(text)
 }
 
 fn draw(
     text: &mut String,
-    curves: &[Curve],
+    (curves, axes): (&[Curve], Axes),
     members: std::ops::Range<f64>,
     most: f64,
 ) -> Result<(), Box<dyn std::error::Error>> {
@@ -71,8 +80,8 @@ fn draw(
     chart
         .configure_mesh()
         .light_line_style(WHITE)
-        .x_desc("members")
-        .y_desc("time, in units of what the bytes take on one link")
+        .x_desc(axes.x)
+        .y_desc(axes.y)
         .x_label_formatter(&|members| format!("{members:.0}"))
         .y_label_formatter(&|times| format!("{times:.0}"))
         .draw()?;
@@ -98,7 +107,9 @@ fn draw(
 
 #[cfg(test)]
 mod tests {
-    use super::{Curve, svg};
+    use super::{Axes, Curve, svg};
+
+    const AXES: Axes = Axes { x: "members", y: "time, in units of what the bytes take on one link" };
 
     fn curves() -> Vec<Curve> {
         let curve = |name: &str, is_model, points: &[(u32, f64)]| Curve {
@@ -114,22 +125,22 @@ mod tests {
 
     #[test]
     fn a_small_plot() {
-        insta::assert_snapshot!(svg(&curves()).expect("points"));
+        insta::assert_snapshot!(svg(&curves(), AXES).expect("points"));
     }
 
     #[test]
     fn what_is_no_time_is_not_drawn() {
-        assert!(svg(&[]).is_err());
+        assert!(svg(&[], AXES).is_err());
         for times in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
             let mut curves = curves();
             curves[1].points[2].1 = times;
-            assert!(svg(&curves).is_err(), "{times}");
+            assert!(svg(&curves, AXES).is_err(), "{times}");
         }
         let mut curves = curves();
         curves.truncate(1);
         curves[0].points.truncate(1);
-        assert!(svg(&curves).is_ok_and(|text| text.contains("two trees")), "one size alone can be drawn");
+        assert!(svg(&curves, AXES).is_ok_and(|text| text.contains("two trees")), "one size alone can be drawn");
         curves[0].points[0].0 = 0;
-        assert!(svg(&curves).is_err(), "no members");
+        assert!(svg(&curves, AXES).is_err(), "no members");
     }
 }

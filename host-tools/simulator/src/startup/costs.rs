@@ -1,0 +1,76 @@
+//! What things cost, as measured on booted nodes under `-icount`, where an instruction takes a nanosecond, and on the
+//! host for what runs there. `cargo xtask bench startup` measures anew what can be, and prints it beside these.
+
+/// See this module.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// The service node, for a job.
+    pub submit_ns: u64,
+    /// The service node, for each I/O node of a job.
+    pub tell_pset_ns: u64,
+    /// The service node and the I/O node, for each node or rank in what the one tells the other.
+    pub tell_member_ns: u64,
+    /// An I/O node, for a launch that it sends.
+    pub send_launch_ns: u64,
+    /// A node, for a launch that it gets, before it makes a rank of it.
+    pub take_launch_ns: u64,
+    /// A node, to make a rank of a program whose pages it has kept.
+    pub make_rank_ns: u64,
+    /// Length of a launch on the wire, bytes.
+    pub launch_bytes: u64,
+    /// A rank, from its first instruction until it has something to put.
+    pub before_put_ns: u64,
+    /// A rank, between the two barriers of `MPI_Init`.
+    pub between_ns: u64,
+    /// A node, for a line that a rank says and the answer.
+    pub line_ns: u64,
+    /// A node, for a frame that it sends or gets, its packet included.
+    pub frame_ns: u64,
+    /// A node, for each byte behind a frame's header: sealed or verified, read, kept.
+    pub byte_ns: f64,
+    /// A card, with its key, bytes.
+    pub card_bytes: u64,
+    /// Bandwidth of every link, bytes per second.
+    pub link_bytes_per_second: u64,
+    /// Latency between any two, ns.
+    pub latency_ns: u64,
+    /// Cores of a node: ranks work at the same time on all of them.
+    pub cores: u32,
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self {
+            submit_ns: 400_000,
+            tell_pset_ns: 30_000,
+            tell_member_ns: 200,
+            send_launch_ns: 15_000,
+            take_launch_ns: 40_000,
+            make_rank_ns: 180_000,
+            launch_bytes: 1_200,
+            before_put_ns: 5_000_000,
+            between_ns: 1_500_000,
+            line_ns: 6_000,
+            frame_ns: 9_500,
+            byte_ns: 12.0,
+            card_bytes: 70,
+            link_bytes_per_second: 1_250_000_000,
+            latency_ns: 5_000,
+            cores: 64,
+        }
+    }
+}
+
+impl Costs {
+    /// How long so many bytes take on a link, ns.
+    #[must_use]
+    pub fn on_link_ns(&self, bytes: u64) -> u64 {
+        bytes.saturating_mul(1_000_000_000) / self.link_bytes_per_second.max(1)
+    }
+
+    /// What a node works for bytes behind a header, ns.
+    #[must_use]
+    pub fn for_bytes_ns(&self, bytes: u64) -> u64 {
+        (bytes as f64 * self.byte_ns) as u64
+    }
+}

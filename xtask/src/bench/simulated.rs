@@ -1,0 +1,27 @@
+//! What thousands of nodes do, simulated: needs no machines, so no cluster is built for it.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::command::{cargo, run, target};
+
+/// What the groups are called, and the simulator's commands: one file to many thousands of members, and the start of a
+/// job of a million ranks.
+pub(super) const NAMES: [&str; 2] = ["distribution", "startup"];
+
+/// Prints the table of docs/distribution.md or docs/process-management.md, and draws its plot to a file, if one is
+/// named.
+///
+/// # Errors
+/// If the simulator does not build or run.
+pub(super) fn show(name: &str, plot: Option<&Path>) -> Result<()> {
+    run(&mut cargo(&["build", "--quiet", "--profile", "simulation", "--package", "coppice-simulator"]))?;
+    let mut simulator = Command::new(target().join("simulation/coppice-simulator"));
+    simulator.arg(name);
+    if let Some(path) = plot {
+        simulator.arg("--plot").arg(path);
+    }
+    run(&mut simulator)
+}
