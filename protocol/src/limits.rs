@@ -199,7 +199,8 @@ pub const PMI_FRAME_BODY_BYTES_MAX: usize = 16 * 1024;
 /// Frames that one step of a barrier may be split into. More than a job's puts can need; announcing more: disconnected.
 pub const PMI_PARTS_MAX: u32 = 256;
 
-/// Frames without a body that wait to be sent, of a node about a job; further ones are lost, as if on the way.
+/// Frames without a body that wait to be sent, of a node about a job, beyond four for each step of a barrier; further
+/// ones are lost, as if on the way.
 pub const PMI_SHORT_FRAMES_MAX: usize = 256;
 
 /// A rank that waits in a barrier for this long has that said to those who know which ranks have ended, ns.

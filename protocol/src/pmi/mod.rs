@@ -16,6 +16,7 @@
 mod attributes;
 mod conversation;
 mod failure;
+mod fence;
 mod frame;
 mod gather;
 mod letter;
@@ -23,10 +24,12 @@ mod line;
 mod message;
 mod names;
 mod naming;
+mod outbox;
 mod placement;
 mod record;
 mod request;
 mod route;
+mod schedule;
 mod second;
 mod server;
 mod shelf;
@@ -36,6 +39,7 @@ mod spread;
 
 pub use self::conversation::Conversation;
 pub use self::failure::{Departure, Failure};
+pub use self::fence::{BYTE_NS, FIRST_BYTES_PER_NODE, FRAME_NS, Fence, STEP_NS, UnknownFence};
 pub use self::frame::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, VERSION};
 pub(crate) use self::letter::{Answer, Refusal, Verb, Wish};
 pub(crate) use self::placement::Places;

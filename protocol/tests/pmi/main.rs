@@ -5,6 +5,7 @@ mod barriers;
 mod cluster;
 mod conversation;
 mod departures;
+mod fences;
 mod frames;
 mod limits;
 mod names;
