@@ -196,6 +196,12 @@ pub const PMI_BYTES_PER_JOB_MAX: usize = 1024 * 1024;
 /// Longest body of a frame between nodes, bytes; more is split. Announcing more: disconnected.
 pub const PMI_FRAME_BODY_BYTES_MAX: usize = 16 * 1024;
 
+/// Patterns that keys and values in such a body may have. Whoever writes one says no more; with more: disconnected.
+pub const PMI_PATTERNS_MAX: usize = 64;
+
+/// Numbers in such a pattern. What has more has none; with more: disconnected.
+pub const PMI_PATTERN_NUMBERS_MAX: usize = 16;
+
 /// Frames that one step of a barrier may be split into. More than a job's puts can need; announcing more: disconnected.
 pub const PMI_PARTS_MAX: u32 = 256;
 

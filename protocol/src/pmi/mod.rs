@@ -14,6 +14,7 @@
 //! Sans-IO: bytes and time go in, bytes and events come out.
 
 mod attributes;
+mod compact;
 mod conversation;
 mod failure;
 mod fence;
@@ -37,6 +38,7 @@ mod space;
 mod spawning;
 mod spread;
 
+pub use self::compact::{Measures, pack, unpack};
 pub use self::conversation::Conversation;
 pub use self::failure::{Departure, Failure};
 pub use self::fence::{BYTE_NS, FIRST_BYTES_PER_NODE, FRAME_NS, Fence, STEP_NS, UnknownFence};

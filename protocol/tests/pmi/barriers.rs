@@ -2,7 +2,7 @@
 //! every get behind a barrier sees every put before it.
 
 use coppice_protocol::limits::PMI_ASK_NS;
-use coppice_protocol::pmi::Fence;
+use coppice_protocol::pmi::{Fence, HEADER_BYTES, unpack};
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, any};
 use proptest::proptest;
@@ -271,8 +271,7 @@ fn every_number_of_nodes_takes_the_least_messages() {
             for (from, to) in pairs {
                 while let Some(frame) = cluster.frame(from, to) {
                     frames += 1;
-                    // A body starts with how many nodes' lists there are, each of one put here.
-                    puts += frame.get(64).copied().map_or(0, u32::from);
+                    puts += unpack(&frame[HEADER_BYTES..]).expect("a body").len() as u32;
                     cluster.deliver(to, &frame);
                 }
             }

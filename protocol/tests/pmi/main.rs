@@ -3,6 +3,7 @@
 mod again;
 mod barriers;
 mod cluster;
+mod compact;
 mod conversation;
 mod departures;
 mod fences;
