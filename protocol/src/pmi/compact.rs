@@ -1,9 +1,9 @@
 //! Puts as few bytes: what nodes tell each other in a barrier is much the same for all ranks.
 //!
-//! Keys and values of different ranks differ in a few numbers, such as `description#node3$port#43211$ifname#10.128.0.4$`.
-//! So a body says once what they have alike, a *pattern* ([`pattern`]), and then the numbers only, as the differences
-//! from those before. What no pattern fits is said by how it differs from the one before ([`text`]). Names of nodes are
-//! in no body, but their indices.
+//! Keys and values of different ranks differ in a few numbers: `description#node3$port#43211$ifname#10.128.0.4$`. So a
+//! body says once what they have alike, a *pattern* ([`pattern`]), and then the numbers only, as the differences from
+//! those before. What no pattern fits is said by how it differs from the one before ([`text`]). Names of nodes are in no
+//! body, but their indices.
 //!
 //! ```text
 //! body:  an item for each key, and one for its value, until the end
@@ -51,7 +51,10 @@ const SEEN_MAX: usize = 256;
 /// A pattern is said if that has paid off after so many items.
 const PAYS_OFF_ITEMS: usize = 16;
 
-/// Which of two items before the next is: keys follow keys, and values values.
+/// A put: of which node, the key and the value.
+pub type Card = (u32, Box<[u8]>, Box<[u8]>);
+
+/// An item is compared with the one before it of its kind.
 #[derive(Clone, Copy)]
 enum Kind {
     Key,
@@ -108,7 +111,7 @@ pub fn pack<'a>(
 ///
 /// # Errors
 /// [`PeerError::Nonsense`].
-pub fn unpack(body: &[u8]) -> Result<Vec<(u32, Box<[u8]>, Box<[u8]>)>, PeerError> {
+pub fn unpack(body: &[u8]) -> Result<Vec<Card>, PeerError> {
     let (mut room, mut puts) = (Room::default(), Vec::new());
     unpack_with(body, |origin, Put { key, value }| {
         room.take(key.len() + value.len())?;
@@ -220,7 +223,8 @@ impl Packer {
                 return false;
             }
             *before = numbers;
-            self.number_all(head, &differences);
+            put(&mut self.body, head);
+            self.put_all(&differences);
             return true;
         }
         if !self.seen.contains(&pattern) {
@@ -239,14 +243,13 @@ impl Packer {
         }
         put(&mut self.body, NEW_PATTERN);
         self.body.append(&mut said);
-        differences.iter().for_each(|difference| put(&mut self.body, *difference));
+        self.put_all(&differences);
         self.patterns.insert(pattern, self.numbers.len());
         self.numbers.push(numbers);
         true
     }
 
-    fn number_all(&mut self, head: u64, differences: &[u64]) {
-        put(&mut self.body, head);
+    fn put_all(&mut self, differences: &[u64]) {
         differences.iter().for_each(|difference| put(&mut self.body, *difference));
     }
 }

@@ -10,11 +10,11 @@
 //! signature comes from there, too, and tells the jobs of a node apart. There is no handshake: a job's key is its own,
 //! a frame says from whom to whom and which step of which barrier it is, and to hear it twice changes nothing. So a
 //! frame that is replayed, or sent back, or arrives on another connection than its sender meant, does no harm. A letter
-//! about a name ([`super::letter`]) has that in its body; sender and receiver have a part in its step of a dissemination,
-//! and instead of a barrier it names the way that it goes ([`super::route`]).
+//! about a name ([`super::letter`]) has that in its body; sender and receiver have a part in its step of a
+//! dissemination, and instead of a barrier it names the way that it goes ([`super::route`]).
 //!
-//! “Fence” is the algorithm ([`Fence`]) by which the barrier is walked. All nodes know it without being told, and refuse
-//! who walks another one. In frames that are about no barrier it is 0.
+//! “Fence” is the algorithm ([`Fence`]) by which the barrier is walked. All nodes know it without being told, and
+//! refuse who walks another one. In frames that are about no barrier it is 0.
 //!
 //! “No end” is 1 in a step that somebody who has a part in it waits in without a deadline, and in asking for it.
 //!

@@ -38,7 +38,7 @@ mod space;
 mod spawning;
 mod spread;
 
-pub use self::compact::{Measures, pack, unpack};
+pub use self::compact::{Card, Measures, pack, unpack};
 pub use self::conversation::Conversation;
 pub use self::failure::{Departure, Failure};
 pub use self::fence::{BYTE_NS, FIRST_BYTES_PER_NODE, FRAME_NS, Fence, STEP_NS, UnknownFence};

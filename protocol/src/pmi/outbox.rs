@@ -88,8 +88,8 @@ impl Outbox {
         self.steps.push(Outgoing { to, place, frames, sent: 0 });
     }
 
-    /// A frame without a body is to go out. At the limit it is lost, as any frame may be. So many steps has its barrier:
-    /// of each of two barriers it may be said that it has come, and to another node that it has not.
+    /// A frame without a body is to go out. At the limit it is lost, as any frame may be. Its barrier has so many steps:
+    /// of each, in two barriers, it may be said that it has come, and to another node that it has not.
     pub(super) fn say(&mut self, to: u32, kind: PeerFrameKind, place: Place, steps: u32) {
         if self.short.len() < PMI_SHORT_FRAMES_MAX.saturating_add(4 * steps as usize) {
             self.short.insert(Short { to, kind, place });

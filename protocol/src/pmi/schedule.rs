@@ -2,9 +2,9 @@
 //!
 //! - **Dissemination** (Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988) that carries an
 //!   allgather (Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in multiport
-//!   message-passing systems", 1997): of `n` nodes, node `i` sends in step `k` to node `i + 2^k` what it has gathered so
-//!   far, and waits for what `i − 2^k` has gathered. The last step of an `n` that is no power of two sends only what the
-//!   receiver lacks. `⌈log₂ n⌉` steps, `n · ⌈log₂ n⌉` messages.
+//!   message-passing systems", 1997): of `n` nodes, node `i` sends in step `k` to node `i + 2^k` what it has gathered
+//!   so far, and waits for what `i − 2^k` has gathered. The last step of an `n` that is no power of two sends only what
+//!   the receiver lacks. `⌈log₂ n⌉` steps, `n · ⌈log₂ n⌉` messages.
 //! - **Tree**: binomial, with node 0 at its root. In step `k` of as many, a node whose lowest bit is `k` sends up to
 //!   `i − 2^k` what those below it and itself have put. Then as many steps down, the highest bit first: each is sent by
 //!   the node above it what is not its own or of those below it. In a step a node sends, or receives, or has no part.
@@ -14,8 +14,8 @@
 //! After the last step a node has all that was put, each node's once; so it has heard of everybody, directly or not,
 //! and everybody has entered. What a node sends in a step it has before it, and it waits for one other at most.
 //!
-//! Nodes that have to do with each other in a tree or a ring also have in a dissemination: all are `2^k` apart. So a node
-//! needs connections with the same others whatever the algorithm is, and these are where letters go, too
+//! Nodes that have to do with each other in a tree or a ring also have in a dissemination: all are `2^k` apart. So a
+//! node needs connections with the same others whatever the algorithm is, and these are where letters go, too
 //! ([`super::route`]).
 
 use super::fence::Fence;

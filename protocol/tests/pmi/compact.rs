@@ -71,7 +71,9 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_body_is_refused_or_another(cards in cards(), place in any::<Index>(), to in any::<u8>(), cuts in any::<bool>()) {
+    fn a_damaged_body_is_refused_or_another(
+        cards in cards(), place in any::<Index>(), to in any::<u8>(), cuts in any::<bool>(),
+    ) {
         let mut body = packed(&cards, Measures::ALL).swap_remove(0);
         if !body.is_empty() {
             let place = place.index(body.len());
@@ -239,7 +241,7 @@ fn channel_4_sockets() -> Vec<Card> {
 /// The same with ch4:ucx: a worker's address, some of it random, in hexadecimal.
 fn channel_4_workers() -> Vec<Card> {
     sample(|node, rank, random| {
-        let mut address = vec![0x5a; 120];
+        let mut address = [0x5a; 120];
         address[1..5].copy_from_slice(&node.to_be_bytes());
         (20..28).chain(60..68).for_each(|byte| address[byte] = random.below(256) as u8);
         address[90..92].copy_from_slice(&port(random).to_be_bytes());
