@@ -3,7 +3,7 @@
 //! All nodes have to take the same one, and none can ask another without a barrier. So the choice is a function of what
 //! all know alike: how many nodes there are, how many of them share a core of a host, and how many bytes the last
 //! barrier brought. It compares what each algorithm would take by a model of a few numbers: what a step takes until it
-//! arrives, what a node's processor does for a frame, and for a byte of it. Where nodes have their cores for themselves
+//! arrives, what a node's processor does for it, and for a byte of it. Where nodes have their cores for themselves
 //! the longest chain of steps decides, where many share one the sum of all that they do.
 
 use core::fmt;
@@ -16,7 +16,7 @@ use super::schedule::depth;
 /// A step takes this long from node to node while nothing else is to be done, ns.
 pub const STEP_NS: u64 = 300_000;
 
-/// A node's processor does this much for a frame that it sends or takes, ns.
+/// A node's processor does this much for a step that it sends or takes, with the word that it has come, ns.
 pub const FRAME_NS: u64 = 60_000;
 
 /// And this much for a byte of one, ns.
@@ -27,6 +27,7 @@ pub const FIRST_BYTES_PER_NODE: u64 = 256;
 
 /// An algorithm for a barrier that brings every node what the others have put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Fence {
     /// To nodes twice as far in each step: the fewest steps.
     Dissemination,
