@@ -207,10 +207,17 @@ pub const PMI_BYTES_PER_HOME_MAX: usize = 1024 * 1024;
 /// Longest body of a frame between nodes, bytes; more is split. Announcing more: disconnected.
 pub const PMI_FRAME_BODY_BYTES_MAX: usize = 16 * 1024;
 
+/// Patterns that keys and values in such a body may have. Whoever writes one says no more; with more: disconnected.
+pub const PMI_PATTERNS_MAX: usize = 64;
+
+/// Numbers in such a pattern. What has more has none; with more: disconnected.
+pub const PMI_PATTERN_NUMBERS_MAX: usize = 16;
+
 /// Frames that one step of a barrier may be split into. More than a job's puts can need; announcing more: disconnected.
 pub const PMI_PARTS_MAX: u32 = 256;
 
-/// Frames without a body that wait to be sent, of a node about a job; further ones are lost, as if on the way.
+/// Frames without a body that wait to be sent, of a node about a job, beyond four for each step of a barrier; further
+/// ones are lost, as if on the way.
 pub const PMI_SHORT_FRAMES_MAX: usize = 256;
 
 /// A rank that waits in a barrier for this long has that said to those who know which ranks have ended, ns.

@@ -70,6 +70,8 @@ pub struct World {
     pub kin: Option<Box<Kin>>,
     /// How its ranks find each other.
     pub startup: Startup,
+    /// How many of its nodes share a core of a host, as emulated ones do, at least one.
+    pub nodes_per_core: u32,
 }
 
 /// Jobs that come from one, as ranks of them have started others, are a family: they are in one network, that of the
@@ -99,7 +101,7 @@ impl World {
                 _ => ranges.push(NodeRange { first: node, count: 1 }),
             }
         }
-        Self { key, ranks_per_node, nodes: ranges, kin: None, startup: Startup::default() }
+        Self { key, ranks_per_node, nodes: ranges, kin: None, startup: Startup::default(), nodes_per_core: 1 }
     }
 
     /// How many nodes there are, at most [`NODE_ADDRESSES_MAX`].

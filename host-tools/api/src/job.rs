@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 pub use coppice_protocol::control::RankCounters;
-pub use coppice_protocol::pmi::{Modex, Startup};
+pub use coppice_protocol::pmi::{Fence, Modex, Startup};
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 

@@ -103,6 +103,8 @@ pub struct Config {
     pub retention: RetentionPolicy,
     /// How often nodes take processes apart and make them again, ns; 0: never.
     pub freeze_every_ns: u64,
+    /// Cores of the host that its nodes are emulated on, at least one.
+    pub host_cores: usize,
     /// Nodes that are booted at a time.
     pub boots_max: usize,
     /// What its links are like at first, each way.

@@ -104,6 +104,7 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
             pset_size: options.pset_size,
             retention: options.retention.into(),
             freeze_every_ns: options.freeze_every_ns,
+            host_cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             boots_max: boots_at_once(),
             link: LinkShape {
                 bandwidth_bits_per_s: options.bandwidth_bits_per_s,

@@ -52,7 +52,7 @@ impl Starts {
 
     fn options(&self, nodes: u32, order: Order) -> Options {
         let (ranks_per_node, pset_nodes) = (self.ranks_per_node.get(), self.pset_size.get());
-        Options { nodes, ranks_per_node, pset_nodes, order, costs: Costs::default() }
+        Options { nodes, ranks_per_node, pset_nodes, order, fence: None, costs: Costs::default() }
     }
 
     fn run(&self, nodes: u32, order: Order) -> anyhow::Result<Started> {

@@ -1,5 +1,6 @@
 //! What inputs are tried on.
 
+mod body;
 mod distribution;
 mod messages;
 mod personality;
@@ -40,7 +41,8 @@ macro_rules! kept {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
+    Target { name: "body", run: body::run, texts: &[kept!("body")], examples: body::examples },
     Target {
         name: "control",
         run: messages::control,

@@ -1,8 +1,8 @@
 //! What the nodes of a job say to each other about its barriers and names, as bytes on a connection.
 //!
 //! ```text
-//! 0      4        6     7         8           16           24    28    32  36    40     44          48    64
-//! ├magic─┼version─┼kind─┼no end───┼─signature─┼─generation─┼step─┼from─┼to─┼part─┼parts─┼body bytes─┼─mac─┤ body …
+//! 0      4        6     7       8          16          24    28    32  36    38     40     41     44          48   64
+//! ├magic─┼version─┼kind─┼no end─┼signature─┼generation─┼step─┼from─┼to─┼part─┼parts─┼fence─┼zeros─┼body bytes─┼mac─┤ …
 //! ```
 //!
 //! All numbers are little-endian; `from` and `to` are indices of the job's [`super::Placement`]. The MAC is the first
@@ -10,8 +10,11 @@
 //! signature comes from there, too, and tells the jobs of a node apart. There is no handshake: a job's key is its own,
 //! a frame says from whom to whom and which step of which barrier it is, and to hear it twice changes nothing. So a
 //! frame that is replayed, or sent back, or arrives on another connection than its sender meant, does no harm. A letter
-//! about a name ([`super::letter`]) has that in its body; sender and receiver have a part in its step, and instead of a
-//! barrier it names the way that it goes ([`super::route`]).
+//! about a name ([`super::letter`]) has that in its body; sender and receiver have a part in its step of a
+//! dissemination, and instead of a barrier it names the way that it goes ([`super::route`]).
+//!
+//! “Fence” is the algorithm ([`Fence`]) by which the barrier is walked. All nodes know it without being told, and
+//! refuse who walks another one. In frames that are about no barrier it is 0.
 //!
 //! “No end” is 1 in a step that somebody who has a part in it waits in without a deadline, and in asking for it.
 //!
@@ -23,15 +26,16 @@ use alloc::vec::Vec;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::fence::Fence;
 use crate::frame::{MAC_BYTES, same_mac};
 use crate::ids::JobId;
-use crate::limits::{PMI_FRAME_BODY_BYTES_MAX, PMI_LETTER_BYTES_MAX};
+use crate::limits::{PMI_FRAME_BODY_BYTES_MAX, PMI_LETTER_BYTES_MAX, PMI_PARTS_MAX};
 
 /// First bytes of every frame.
 const MAGIC: [u8; 4] = *b"CpPm";
 
 /// Version of frames and what is in them.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 
 /// Length of a frame's header, bytes.
 pub const HEADER_BYTES: usize = 64;
@@ -99,6 +103,11 @@ impl PeerFrameKind {
         }
     }
 
+    /// Whether it is about a step of a barrier, and says by which algorithm that is walked.
+    const fn is_of_barrier(self) -> bool {
+        matches!(self, Self::Step | Self::Have | Self::Ask | Self::NotYet)
+    }
+
     /// Longest body of one, bytes.
     const fn body_bytes_max(self) -> usize {
         match self {
@@ -122,13 +131,15 @@ struct WireHeader {
     step: U32,
     from: U32,
     to: U32,
-    part: U32,
-    parts: U32,
+    part: U16,
+    parts: U16,
+    fence: u8,
+    zeros: [u8; 3],
     body_bytes: U32,
     mac: [u8; MAC_BYTES],
 }
 
-const _: () = assert!(size_of::<WireHeader>() == HEADER_BYTES);
+const _: () = assert!(size_of::<WireHeader>() == HEADER_BYTES && PMI_PARTS_MAX <= u16::MAX as u32);
 
 impl WireHeader {
     /// Without a MAC.
@@ -143,8 +154,11 @@ impl WireHeader {
             step: U32::new(header.step),
             from: U32::new(header.from),
             to: U32::new(header.to),
-            part: U32::new(header.part),
-            parts: U32::new(header.parts),
+            // More than the limit are refused.
+            part: U16::new(header.part as u16),
+            parts: U16::new(header.parts.min(u16::MAX.into()) as u16),
+            fence: header.fence.map_or(0, Fence::code),
+            zeros: [0; 3],
             body_bytes: U32::new(body_bytes),
             mac: [0; MAC_BYTES],
         }
@@ -158,6 +172,8 @@ pub(crate) struct Header {
     /// Number of the barrier in its job, counted from 0.
     pub(crate) generation: u64,
     pub(crate) step: u32,
+    /// By which algorithm the barrier is walked; `None` in a frame about none.
+    pub(crate) fence: Option<Fence>,
     pub(crate) from: u32,
     pub(crate) to: u32,
     /// Which of the frames of a [`PeerFrameKind::Step`] …
@@ -201,7 +217,8 @@ impl PeerFrame {
     pub fn absence(&self) -> Vec<u8> {
         let Header { generation, step, from, to, .. } = self.header;
         let kind = PeerFrameKind::Absent;
-        let answer = Header { kind, generation, step, from: to, to: from, part: 0, parts: 1, without_end: false };
+        let answer =
+            Header { kind, generation, step, fence: None, from: to, to: from, part: 0, parts: 1, without_end: false };
         WireHeader::new(&answer, self.signature, 0).as_bytes().to_vec()
     }
 
@@ -325,17 +342,20 @@ fn announce(encoded: [u8; HEADER_BYTES]) -> Result<PeerFrame, PeerError> {
         return Err(PeerError::BodyTooLong(wire.body_bytes.get()));
     }
     let may_be_without_end = matches!(kind, PeerFrameKind::Step | PeerFrameKind::Ask);
-    if wire.without_end > may_be_without_end.into() {
+    let fence = Fence::of_code(wire.fence);
+    let says_fence = fence.is_some() == kind.is_of_barrier() && (fence.is_some() || wire.fence == 0);
+    if wire.without_end > may_be_without_end.into() || !says_fence || wire.zeros != [0; 3] {
         return Err(PeerError::Header);
     }
     let header = Header {
         kind,
         generation: wire.generation.get(),
         step: wire.step.get(),
+        fence,
         from: wire.from.get(),
         to: wire.to.get(),
-        part: wire.part.get(),
-        parts: wire.parts.get(),
+        part: wire.part.get().into(),
+        parts: wire.parts.get().into(),
         without_end: wire.without_end == 1,
     };
     let mut body = Vec::new();

@@ -14,9 +14,11 @@
 //! Sans-IO: bytes and time go in, bytes and events come out.
 
 mod attributes;
+mod compact;
 mod conversation;
 mod drawer;
 mod failure;
+mod fence;
 mod frame;
 mod gather;
 mod letter;
@@ -25,11 +27,13 @@ mod message;
 mod modex;
 mod names;
 mod naming;
+mod outbox;
 mod placement;
 mod question;
 mod record;
 mod request;
 mod route;
+mod schedule;
 mod second;
 mod server;
 mod shelf;
@@ -38,8 +42,10 @@ mod spawning;
 mod spread;
 mod startup;
 
+pub use self::compact::{Card, Measures, pack, unpack};
 pub use self::conversation::Conversation;
 pub use self::failure::{Departure, Failure};
+pub use self::fence::{BYTE_NS, FIRST_BYTES_PER_NODE, FRAME_NS, Fence, STEP_NS, UnknownFence};
 pub use self::frame::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, VERSION};
 pub(crate) use self::letter::{Answer, Refusal, Verb, Wish};
 pub use self::modex::{Modex, NoModex};

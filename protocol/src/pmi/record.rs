@@ -32,6 +32,8 @@ pub struct ServerRecord {
     pub(super) pmix: DeskRecord,
     pub(super) names: NamesRecord,
     pub(super) completed: u64,
+    /// What all puts of the last barrier had, by which all nodes choose how they walk the next.
+    pub(super) last_bytes: Option<u64>,
     pub(super) ranks: Vec<LocalRecord>,
 }
 
@@ -84,6 +86,7 @@ impl ServerRecord {
             && here.ranks().eq(self.ranks.iter().map(|local| local.rank))
             && entries.len() <= PMI_KEYS_PER_JOB_MAX
             && bytes <= PMI_BYTES_PER_JOB_MAX
+            && self.last_bytes.is_none_or(|bytes| bytes <= PMI_BYTES_PER_JOB_MAX as u64)
             && self.space.keys_left <= PMI_KEYS_PER_JOB_MAX
             && self.space.bytes_left <= PMI_BYTES_PER_JOB_MAX
             && entries.iter().all(|(put, _)| put.is_within_limits())

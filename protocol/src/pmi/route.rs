@@ -1,5 +1,5 @@
-//! The way of letters and parcels from node to node of a job: where barriers go ([`super::spread`]), so that no node
-//! talks to more others than it does anyhow, and round nodes that are gone.
+//! The way of letters and parcels from node to node of a job: where barriers go that are disseminations
+//! ([`super::schedule`]), so that no node talks to more others than it does anyhow, and round nodes that are gone.
 //!
 //! A node hands on to one that is nearer to the addressee, onward as barriers go. If all of those are gone it hands
 //! back to one that is nearer the other way round the job, and so do all from there on. So nothing goes in circles,

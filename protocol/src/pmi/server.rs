@@ -220,6 +220,7 @@ impl Server {
             pmix: self.pmix.record(),
             names: self.names.record(),
             completed: self.spread.completed(),
+            last_bytes: self.spread.last_bytes(),
             ranks: self.ranks.iter().map(local).collect(),
         }
     }
@@ -230,7 +231,8 @@ impl Server {
     /// [`BadRecord`]: then nothing changed.
     pub fn restore(&mut self, record: ServerRecord, now_ns: u64) -> Result<(), BadRecord> {
         let me = self.spread.me();
-        if !record.is_of(self.here, me, &self.placement) || !self.spread.begin_at(record.completed) {
+        let is_of_it = record.is_of(self.here, me, &self.placement);
+        if !is_of_it || !self.spread.begin_at(record.completed, record.last_bytes) {
             return Err(BadRecord);
         }
         self.space = Space::again(record.space, record.completed);
@@ -418,7 +420,7 @@ impl Server {
     }
 
     /// Steps of barriers that are kept: others' until they are wanted, this node's until they have come. Both are of
-    /// two barriers at most, so there are at most four times `⌈log₂ n⌉` for `n` nodes.
+    /// two barriers at most, so of `n` nodes there are at most four times `⌈log₂ n⌉`, in a ring `n − 1`.
     #[must_use]
     pub fn kept_steps(&self) -> usize {
         self.spread.kept_steps()

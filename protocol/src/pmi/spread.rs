@@ -1,15 +1,16 @@
 //! The barrier between the nodes of a job, which also brings every node what the others' ranks have put.
 //!
-//! It is a dissemination barrier (Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988) that
-//! carries an allgather (Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications in
-//! multiport message-passing systems", 1997): of `n` nodes, node `i` sends in step `k` to node `i + 2^k` what it has
-//! gathered so far, and waits for what `i − 2^k` has gathered. After `⌈log₂ n⌉` steps it has heard, directly or not, of
-//! everybody, so everybody has entered. The last step of an `n` that is no power of two sends only what the receiver
-//! lacks.
+//! A barrier is a number of steps ([`Schedule`]). In each a node sends to one other at most what that lacks of what it
+//! has gathered so far, and then waits for one other at most; a step in which it does not wait is over at once. After
+//! the last it has heard, directly or not, of everybody, so everybody has entered.
 //!
 //! **Skew.** A node leaves barrier `g` only when all have entered it, so what arrives is about the barrier it is in or
 //! enters next (`g`), or about the one after (`g + 1`, from a node that has left `g` already), and no other. Both are
 //! kept; there is nothing to keep of later ones.
+//!
+//! **The algorithm** of a barrier follows from what the one before it brought ([`Fence::choose`]), so a node knows it
+//! when it leaves that. What comes of `g + 1` while it is in `g` is checked against the algorithm that it names itself,
+//! and all that comes has to name the same. If that is not the right one, nothing of it is ever wanted.
 //!
 //! **Loss.** A step is kept by its sender until the receiver says [`PeerFrameKind::Have`], and sent again when the
 //! connection between them is a new one or the receiver asks. Whoever waits asks ([`PeerFrameKind::Ask`]) the node it
@@ -21,37 +22,52 @@
 //! **Who waits until the end.** A rank that cannot come ends the job of those who wait for it, but not of those who
 //! have given up in time, or will. So a step says whether anybody who has a part in it waits without a deadline. If
 //! somebody does only later, its node asks the one that it waits for, saying so, and that one asks on, back to whoever
-//! is missing.
+//! is missing. In a dissemination, steps of all others come to a single node that is missing. In a tree or a ring they
+//! do not, and it hears of them when it is asked.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
+use super::fence::Fence;
 use super::frame::{Header, Keys, PeerError, PeerFrame, PeerFrameKind};
 use super::gather::{self, Gathered, Incoming};
+use super::outbox::{Out, Outbox, Place};
 use super::route::{Hop, Way};
+use super::schedule::{Part, Schedule};
 use super::space::Put;
-use crate::limits::{PMI_ASK_NS, PMI_SHORT_FRAMES_MAX, PMI_SILENCE_NS};
+use crate::limits::{PMI_ASK_NS, PMI_BYTES_PER_JOB_MAX, PMI_SILENCE_NS};
 
 /// One node's part in the barriers of its job.
 #[derive(Debug)]
 pub(crate) struct Spread {
     keys: Keys,
     me: u32,
-    nodes: u32,
-    steps: u32,
+    /// What the next barrier's algorithm follows from.
+    basis: Basis,
+    /// The steps of the next barrier.
+    schedule: Schedule,
     /// Barriers that are through, which is the number of the next one.
     completed: u64,
     /// The barrier that this node has entered and not left.
     walk: Option<Walk>,
-    /// Steps that have come before they were wanted, or not whole yet, by barrier and step: of two barriers at most.
-    inbox: BTreeMap<(u64, u32), Incoming>,
-    /// Steps that their receiver does not have yet as far as this node knows: of two barriers at most.
-    outgoing: Vec<Outgoing>,
-    /// Frames without a body that are to be sent: to whom, and what.
-    short: BTreeSet<(u32, PeerFrameKind, u64, u32)>,
+    /// Steps that have come before they were wanted, or not whole yet, by barrier, its algorithm and step: of two
+    /// barriers at most.
+    inbox: BTreeMap<Place, Incoming>,
+    /// What others are to be told, and is not known to have come.
+    outbox: Outbox,
     /// Barriers that others are known to wait in until they come to their end.
     awaited_by_others: u64,
+}
+
+/// What all nodes know alike when a barrier is through ([`Fence::choose`]).
+#[derive(Clone, Copy, Debug)]
+struct Basis {
+    nodes: u32,
+    nodes_per_core: u32,
+    last_bytes: Option<u64>,
+    forced: Option<Fence>,
 }
 
 /// Where a node is in a barrier.
@@ -68,18 +84,6 @@ struct Walk {
     ask_ns: u64,
 }
 
-/// A step on its way.
-#[derive(Debug)]
-struct Outgoing {
-    to: u32,
-    generation: u64,
-    step: u32,
-    /// Sealed.
-    frames: Vec<Vec<u8>>,
-    /// How many of them went out on the present connection.
-    sent: usize,
-}
-
 /// A barrier that all nodes have entered, with all that was put before it.
 #[derive(Debug)]
 pub(crate) struct Completed {
@@ -90,16 +94,16 @@ pub(crate) struct Completed {
 impl Spread {
     /// For node `me` of `nodes`.
     pub(crate) fn new(keys: Keys, me: u32, nodes: u32) -> Self {
+        let basis = Basis { nodes, nodes_per_core: 1, last_bytes: None, forced: None };
         Self {
             keys,
             me,
-            nodes,
-            steps: nodes.next_power_of_two().trailing_zeros(),
+            basis,
+            schedule: Schedule::new(basis.choose(), me, nodes),
             completed: 0,
             walk: None,
             inbox: BTreeMap::new(),
-            outgoing: Vec::new(),
-            short: BTreeSet::new(),
+            outbox: Outbox::default(),
             awaited_by_others: 0,
         }
     }
@@ -118,15 +122,47 @@ impl Spread {
         self.completed
     }
 
-    /// So many barriers are through, which this node has not heard of. Not if it has left or entered any. Others may
-    /// have said something of the next already.
-    pub(crate) fn begin_at(&mut self, completed: u64) -> bool {
+    /// Bytes of all that was put before the last of them.
+    pub(crate) fn last_bytes(&self) -> Option<u64> {
+        self.basis.last_bytes
+    }
+
+    /// So many barriers are through, the last with so many bytes, which this node has not heard of. Not if it has left
+    /// or entered any. Others may have said something of the next already.
+    pub(crate) fn begin_at(&mut self, completed: u64, last_bytes: Option<u64>) -> bool {
         let is_fresh = self.completed == 0 && self.walk.is_none();
         if is_fresh {
             self.completed = completed;
-            self.inbox.retain(|(generation, _), _| *generation >= completed);
+            self.inbox.retain(|place, _| place.generation >= completed);
+            self.basis.last_bytes = last_bytes;
+            self.choose();
         }
         is_fresh
+    }
+
+    /// The algorithm of the barrier that this node is in or enters next.
+    pub(crate) fn fence(&self) -> Fence {
+        self.schedule.fence
+    }
+
+    /// Barriers are walked by this algorithm, or by the one that takes the least time, from the next one that this node
+    /// enters.
+    pub(crate) fn force(&mut self, fence: Option<Fence>) {
+        self.basis.forced = fence;
+        self.choose();
+    }
+
+    /// So many of the nodes share a core of a host.
+    pub(crate) fn share_cores(&mut self, nodes_per_core: u32) {
+        self.basis.nodes_per_core = nodes_per_core;
+        self.choose();
+    }
+
+    /// A barrier that is entered goes on as it began; the next is chosen when it is left.
+    fn choose(&mut self) {
+        if self.walk.is_none() {
+            self.schedule = self.schedule.of(self.basis.choose());
+        }
     }
 
     /// This node has entered a barrier that is not through.
@@ -141,42 +177,41 @@ impl Spread {
 
     /// All that this node has said was heard.
     pub(crate) fn is_settled(&self) -> bool {
-        self.outgoing.is_empty() && self.short.is_empty()
+        self.outbox.is_empty()
     }
 
     /// Steps that are kept: others' that are not wanted yet, and this node's that may not have come.
     pub(crate) fn kept_steps(&self) -> usize {
-        self.inbox.len() + self.outgoing.len()
+        self.inbox.len() + self.outbox.steps()
     }
 
     /// What is kept of barriers takes so much of the node's memory, about, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let gathered = self.walk.iter().flat_map(|walk| walk.gathered.values()).flatten().map(Put::memory_bytes);
-        let sent = self.outgoing.iter().flat_map(|outgoing| &outgoing.frames).map(Vec::len);
-        self.inbox.values().map(Incoming::memory_bytes).chain(gathered).chain(sent).sum()
+        let of_steps: usize = self.inbox.values().map(Incoming::memory_bytes).chain(gathered).sum();
+        of_steps + self.outbox.memory_bytes()
     }
 
-    /// The nodes that this one talks to.
+    /// The nodes that this one talks to: barriers of all algorithms go no other ways.
     pub(crate) fn peers(&self) -> BTreeSet<u32> {
-        (0..self.steps).flat_map(|step| [self.successor(step), self.predecessor(step)]).collect()
+        let hops = self.hops();
+        (0..hops.steps()).flat_map(|step| [hops.sends(step), hops.receives(step)]).flatten().map(|it| it.peer).collect()
     }
 
-    /// The receiver of a step.
-    fn successor(&self, step: u32) -> u32 {
-        ((u64::from(self.me) + (1 << step)) % u64::from(self.nodes)) as u32
+    /// The steps that say which ways letters and parcels go.
+    fn hops(&self) -> Schedule {
+        self.schedule.of(Fence::Dissemination)
     }
 
-    /// The sender of a step.
-    fn predecessor(&self, step: u32) -> u32 {
-        let nodes = u64::from(self.nodes);
-        ((u64::from(self.me) + nodes - (1 << step) % nodes) % nodes) as u32
+    /// A step of the barrier that this node is in or enters next.
+    fn place(&self, step: u32) -> Place {
+        Place { generation: self.completed, fence: self.schedule.fence, step }
     }
 
-    /// How many nodes' puts a step carries: its sender's, and of as many of those before the sender as the receiver
-    /// lacks.
-    fn carried(&self, step: u32) -> u32 {
-        let gathered = 1_u64 << step;
-        gathered.min(u64::from(self.nodes).saturating_sub(gathered)) as u32
+    /// Where this node waits now, and for whom.
+    fn awaited(&self) -> Option<(Place, Part)> {
+        let step = self.walk.as_ref()?.step;
+        Some((self.place(step), self.schedule.receives(step)?))
     }
 
     /// All ranks of this node have entered the next barrier; this is what they have put, and whether one of them waits
@@ -200,8 +235,9 @@ impl Spread {
             && !walk.is_without_end
         {
             walk.is_without_end = true;
-            let (step, generation) = (walk.step, self.completed);
-            self.say(self.predecessor(step), PeerFrameKind::Ask, generation, step);
+            if let Some((place, Part { peer, .. })) = self.awaited() {
+                self.say(peer, PeerFrameKind::Ask, place);
+            }
         }
     }
 
@@ -211,21 +247,23 @@ impl Spread {
     /// [`PeerError::OutOfMemory`].
     pub(crate) fn advance(&mut self, now_ns: u64) -> Result<Option<Completed>, PeerError> {
         loop {
-            let Some(walk) = &mut self.walk else { return Ok(None) };
-            let place = (self.completed, walk.step);
-            if self.inbox.get(&place).is_some_and(Incoming::is_whole)
-                && let Some(incoming) = self.inbox.remove(&place)
-            {
-                incoming.merge_into(&mut walk.gathered);
-                walk.step += 1;
-                walk.heard_ns = now_ns;
-                walk.ask_ns = now_ns.saturating_add(PMI_ASK_NS);
-                self.send_step()?;
-            } else if walk.step < self.steps {
-                return Ok(None);
-            } else {
+            let Some(step) = self.walk.as_ref().map(|walk| walk.step) else { return Ok(None) };
+            if step >= self.schedule.steps() {
                 return Ok(self.leave());
             }
+            let place = self.place(step);
+            let is_awaited = self.schedule.receives(step).is_some();
+            if is_awaited && !self.inbox.get(&place).is_some_and(Incoming::is_whole) {
+                return Ok(None);
+            }
+            let Some(walk) = &mut self.walk else { return Ok(None) };
+            if let Some(incoming) = self.inbox.remove(&place) {
+                incoming.merge_into(&mut walk.gathered);
+            }
+            walk.step += 1;
+            walk.heard_ns = now_ns;
+            walk.ask_ns = now_ns.saturating_add(PMI_ASK_NS);
+            self.send_step()?;
         }
     }
 
@@ -234,24 +272,26 @@ impl Spread {
         let generation = self.completed;
         self.completed += 1;
         // Everybody has entered this barrier, so everybody has left the one before and needs nothing of it.
-        self.outgoing.retain(|outgoing| outgoing.generation >= generation);
+        self.outbox.forget_before(generation);
+        // What is left names another algorithm than the barrier had.
+        self.inbox.retain(|place, _| place.generation > generation);
+        let bytes: usize = walk.gathered.values().flatten().map(Put::bytes).sum();
+        self.basis.last_bytes = Some(bytes.min(PMI_BYTES_PER_JOB_MAX) as u64);
+        self.choose();
         Some(Completed { generation, gathered: walk.gathered })
     }
 
-    /// Queues the step that the node has come to, if that is one.
+    /// Queues what the node sends in the step that it has come to, if it is to send something there.
     fn send_step(&mut self) -> Result<(), PeerError> {
-        let Some(walk) = self.walk.as_ref().filter(|walk| walk.step < self.steps) else { return Ok(()) };
-        let (step, without_end, generation, nodes) = (walk.step, walk.is_without_end, self.completed, self.nodes);
-        let to = self.successor(step);
-        // In 64 bits: no sum of two indices is too large.
-        let origins = (0..self.carried(step))
-            .map(|distance| ((u64::from(self.me) + u64::from(nodes - distance)) % u64::from(nodes)) as u32);
-        let bodies = gather::bodies(&walk.gathered, origins)?;
+        let Some(walk) = &self.walk else { return Ok(()) };
+        let (step, without_end) = (walk.step, walk.is_without_end);
+        let Some(Part { peer: to, origins }) = self.schedule.sends(step) else { return Ok(()) };
+        let place = self.place(step);
+        let bodies = gather::bodies(&walk.gathered, origins.iter())?;
         let parts = bodies.len() as u32;
-        let (kind, from) = (PeerFrameKind::Step, self.me);
-        let header = |part| Header { kind, generation, step, from, to, part, parts, without_end };
+        let header = |part| Header { part, parts, without_end, ..place.header(PeerFrameKind::Step, self.me, to) };
         let frames = (0..).zip(&bodies).map(|(part, body)| self.keys.seal(&header(part), body)).collect();
-        self.outgoing.push(Outgoing { to, generation, step, frames, sent: 0 });
+        self.outbox.send(to, place, frames);
         Ok(())
     }
 
@@ -262,22 +302,23 @@ impl Spread {
     pub(crate) fn verify(&self, frame: &PeerFrame) -> Result<Header, PeerError> {
         self.keys.verify(frame)?;
         let header @ Header { kind, generation, step, from, to, .. } = frame.header();
-        if to != self.me || step >= self.steps {
+        if to != self.me {
             return Err(PeerError::Nonsense("not for this node"));
         }
+        let schedule = self.schedule.of(header.fence.unwrap_or(Fence::Dissemination));
         let expected = match kind {
-            PeerFrameKind::Step | PeerFrameKind::NotYet => self.predecessor(step),
+            PeerFrameKind::Step | PeerFrameKind::NotYet => schedule.receives(step),
+            PeerFrameKind::Have | PeerFrameKind::Ask => schedule.sends(step),
             PeerFrameKind::Letter | PeerFrameKind::Parcel => match Way::of_code(generation) {
-                Some(Way::Onward) => self.predecessor(step),
-                Some(Way::Back) => self.successor(step),
+                Some(Way::Onward) => schedule.receives(step),
+                Some(Way::Back) => schedule.sends(step),
                 None => return Err(PeerError::Nonsense("goes no way that there is")),
             },
-            PeerFrameKind::Have | PeerFrameKind::Ask => self.successor(step),
-            // Who is asked about a step is its sender, who is told one its receiver: both may be unknown with the job.
-            PeerFrameKind::Absent if from == self.successor(step) => from,
-            PeerFrameKind::Absent => self.predecessor(step),
+            // Whatever it was told: nothing else of what it says counts.
+            PeerFrameKind::Absent if self.peers().contains(&from) => return Ok(header),
+            PeerFrameKind::Absent => None,
         };
-        if from != expected {
+        if expected.is_none_or(|part| part.peer != from) {
             return Err(PeerError::Nonsense("from a node that has no part in this step"));
         }
         Ok(header)
@@ -296,7 +337,8 @@ impl Spread {
     pub(crate) fn seal(&self, kind: PeerFrameKind, hop: Hop, body: &[u8]) -> Vec<u8> {
         let Hop { peer: to, step, way } = hop;
         let (generation, from) = (way.code(), self.me);
-        self.keys.seal(&Header { kind, generation, step, from, to, part: 0, parts: 1, without_end: false }, body)
+        let header = Header { kind, generation, step, fence: None, from, to, part: 0, parts: 1, without_end: false };
+        self.keys.seal(&header, body)
     }
 
     /// Takes a frame of another node about a barrier. Then see [`Self::advance`].
@@ -309,7 +351,11 @@ impl Spread {
         if generation > self.completed + u64::from(self.walk.is_some()) {
             return Err(PeerError::Nonsense("from a barrier that nobody can be in"));
         }
-        if self.is_word_of_awaited(header)
+        let place = header.fence.map(|fence| Place { generation, fence, step });
+        if place.is_some_and(|place| self.is_of_other_fence(place)) {
+            return Err(PeerError::Nonsense("of a barrier that is walked by another algorithm"));
+        }
+        if self.is_word_of_awaited(kind, from, place)
             && let Some(walk) = &mut self.walk
         {
             walk.heard_ns = now_ns;
@@ -320,110 +366,97 @@ impl Spread {
                 self.wait_without_end();
             }
         }
+        let Some(place) = place else { return Ok(()) };
         match kind {
-            PeerFrameKind::Step => self.take_step(header, frame.body())?,
-            PeerFrameKind::Have => {
-                self.outgoing.retain(|it| (it.to, it.generation, it.step) != (from, generation, step))
-            }
-            PeerFrameKind::Ask => self.answer(from, generation, step),
+            PeerFrameKind::Step => self.take_step(header, place, frame.body())?,
+            PeerFrameKind::Have => self.outbox.has_come(from, place),
+            PeerFrameKind::Ask => self.answer(from, place),
             PeerFrameKind::NotYet | PeerFrameKind::Absent | PeerFrameKind::Letter | PeerFrameKind::Parcel => {}
         }
         Ok(())
     }
 
+    /// Whether a step is of another algorithm than its barrier, or than others have said that it has.
+    fn is_of_other_fence(&self, place: Place) -> bool {
+        let Place { generation, fence, .. } = place;
+        let named = || self.inbox.range(Place::first_of(generation)..).next().map(|(of_next, _)| of_next.fence);
+        let known = match generation.cmp(&self.completed) {
+            Ordering::Less => None,
+            Ordering::Equal => Some(self.schedule.fence),
+            Ordering::Greater => named(),
+        };
+        known.is_some_and(|known| known != fence)
+    }
+
     /// Whether a frame shows that the node that this one waits for is there.
-    fn is_word_of_awaited(&self, Header { kind, generation, step, from, .. }: Header) -> bool {
-        self.walk.as_ref().is_some_and(|walk| match kind {
-            PeerFrameKind::Step | PeerFrameKind::NotYet => (generation, step) == (self.completed, walk.step),
-            PeerFrameKind::Absent => from == self.predecessor(walk.step),
+    fn is_word_of_awaited(&self, kind: PeerFrameKind, from: u32, place: Option<Place>) -> bool {
+        self.awaited().is_some_and(|(awaited, Part { peer, .. })| match kind {
+            PeerFrameKind::Step | PeerFrameKind::NotYet => place == Some(awaited),
+            PeerFrameKind::Absent => from == peer,
             PeerFrameKind::Have | PeerFrameKind::Ask | PeerFrameKind::Letter | PeerFrameKind::Parcel => false,
         })
     }
 
-    fn take_step(&mut self, header: Header, body: &[u8]) -> Result<(), PeerError> {
-        let Header { generation, step, from, part, parts, .. } = header;
-        let is_behind = generation < self.completed
-            || generation == self.completed && self.walk.as_ref().is_some_and(|walk| walk.step > step);
-        if !is_behind {
-            let (nodes, carried) = (self.nodes, self.carried(step));
-            let may = |origin: u32| origin < nodes && (from + nodes - origin) % nodes < carried;
-            let incoming = match self.inbox.entry((generation, step)) {
+    /// This node has come to a step in which it sends, or receives: then it is over for it if it is beyond.
+    fn has_come_to(&self, Place { generation, step, .. }: Place) -> bool {
+        generation < self.completed
+            || generation == self.completed && self.walk.as_ref().is_some_and(|walk| walk.step >= step)
+    }
+
+    fn take_step(&mut self, header: Header, place: Place, body: &[u8]) -> Result<(), PeerError> {
+        let Header { from, part, parts, .. } = header;
+        let Place { fence, step, .. } = place;
+        if !self.has_come_to(Place { step: step + 1, ..place }) {
+            let Some(Part { origins, .. }) = self.schedule.of(fence).receives(step) else { return Ok(()) };
+            let incoming = match self.inbox.entry(place) {
                 Entry::Vacant(vacant) => vacant.insert(Incoming::new(parts)?),
                 Entry::Occupied(occupied) => occupied.into_mut(),
             };
-            incoming.take(part, parts, body, may)?;
-            let is_whole = incoming.is_whole();
-            if !is_whole {
+            incoming.take(part, parts, body, |origin| origins.has(origin))?;
+            if !incoming.is_whole() {
                 return Ok(());
             }
         }
-        self.say(from, PeerFrameKind::Have, generation, step);
+        self.say(from, PeerFrameKind::Have, place);
         Ok(())
     }
 
     /// Answers a node that waits for a step.
-    fn answer(&mut self, to: u32, generation: u64, step: u32) {
-        let wanted = self.outgoing.iter_mut().find(|it| (it.to, it.generation, it.step) == (to, generation, step));
-        if let Some(outgoing) = wanted {
-            // What is going out now need not start again.
-            if outgoing.sent == outgoing.frames.len() {
-                outgoing.sent = 0;
-            }
-            return;
-        }
-        let has_come = generation < self.completed
-            || generation == self.completed && self.walk.as_ref().is_some_and(|walk| walk.step >= step);
-        // Otherwise the asker has said in the meantime that it has the step.
-        if !has_come {
-            self.say(to, PeerFrameKind::NotYet, generation, step);
+    fn answer(&mut self, to: u32, place: Place) {
+        // If it has come there and is not here, the asker has said in the meantime that it has the step.
+        if !self.outbox.send_again(to, place) && !self.has_come_to(place) {
+            self.say(to, PeerFrameKind::NotYet, place);
         }
     }
 
-    /// Queues a frame without a body. At the limit it is lost, as any frame may be.
-    fn say(&mut self, to: u32, kind: PeerFrameKind, generation: u64, step: u32) {
-        if self.short.len() < PMI_SHORT_FRAMES_MAX {
-            self.short.insert((to, kind, generation, step));
-        }
+    fn say(&mut self, to: u32, kind: PeerFrameKind, place: Place) {
+        self.outbox.say(to, kind, place, self.schedule.of(place.fence).steps());
     }
 
     /// Whether there is something for a node.
     pub(crate) fn has_output(&self, peer: u32) -> bool {
-        self.first_short(peer).is_some()
-            || self.outgoing.iter().any(|outgoing| outgoing.to == peer && outgoing.sent < outgoing.frames.len())
-    }
-
-    fn first_short(&self, peer: u32) -> Option<(u32, PeerFrameKind, u64, u32)> {
-        let first = self.short.range((peer, PeerFrameKind::Step, 0, 0)..).next();
-        first.copied().filter(|(to, ..)| *to == peer)
+        self.outbox.has_output(peer)
     }
 
     /// The next frame for a node.
     pub(crate) fn poll_transmit(&mut self, peer: u32) -> Option<Vec<u8>> {
-        if let Some(short @ (to, kind, generation, step)) = self.first_short(peer) {
-            self.short.remove(&short);
-            let is_without_end = self.walk.as_ref().is_some_and(|walk| walk.is_without_end);
-            let without_end = kind == PeerFrameKind::Ask && generation == self.completed && is_without_end;
-            let header = Header { kind, generation, step, from: self.me, to, part: 0, parts: 1, without_end };
-            return Some(self.keys.seal(&header, &[]));
-        }
-        let mut waiting = self.outgoing.iter_mut().filter(|outgoing| outgoing.to == peer);
-        let outgoing = waiting.find(|outgoing| outgoing.sent < outgoing.frames.len())?;
-        let frame = outgoing.frames.get(outgoing.sent).cloned();
-        outgoing.sent += 1;
-        frame
+        let (kind, place) = match self.outbox.poll_transmit(peer)? {
+            Out::Sealed(frame) => return Some(frame),
+            Out::Short(kind, place) => (kind, place),
+        };
+        let is_without_end = self.walk.as_ref().is_some_and(|walk| walk.is_without_end);
+        let without_end = kind == PeerFrameKind::Ask && place.generation == self.completed && is_without_end;
+        Some(self.keys.seal(&Header { without_end, ..place.header(kind, self.me, peer) }, &[]))
     }
 
     /// What was sent to a node, and is not known to have come, may be lost: it is sent again.
     pub(crate) fn reconnected(&mut self, peer: u32) {
-        for outgoing in self.outgoing.iter_mut().filter(|outgoing| outgoing.to == peer) {
-            outgoing.sent = 0;
-        }
+        self.outbox.reconnected(peer);
     }
 
     /// A node is gone: it has to be told nothing, and no barrier comes to its end.
     pub(crate) fn node_lost(&mut self, node: u32) {
-        self.outgoing.retain(|outgoing| outgoing.to != node);
-        self.short.retain(|(to, ..)| *to != node);
+        self.outbox.node_lost(node);
     }
 
     /// When [`Self::handle_timeout`] wants to be called, ns.
@@ -433,20 +466,21 @@ impl Spread {
 
     /// Says what time it is. `Some`: the node that this one waits for has not answered for too long.
     pub(crate) fn handle_timeout(&mut self, now_ns: u64) -> Option<u32> {
+        let (place, Part { peer, .. }) = self.awaited()?;
         let walk = self.walk.as_mut()?;
-        let step = walk.step;
-        let is_silent = now_ns >= walk.heard_ns.saturating_add(PMI_SILENCE_NS);
-        let asks = now_ns >= walk.ask_ns;
-        if asks {
+        if now_ns >= walk.heard_ns.saturating_add(PMI_SILENCE_NS) {
+            return Some(peer);
+        }
+        if now_ns >= walk.ask_ns {
             walk.ask_ns = now_ns.saturating_add(PMI_ASK_NS);
-        }
-        let from = self.predecessor(step);
-        if is_silent {
-            return Some(from);
-        }
-        if asks {
-            self.say(from, PeerFrameKind::Ask, self.completed, step);
+            self.say(peer, PeerFrameKind::Ask, place);
         }
         None
+    }
+}
+
+impl Basis {
+    fn choose(self) -> Fence {
+        Fence::choose(self.nodes, self.nodes_per_core, self.last_bytes, self.forced)
     }
 }

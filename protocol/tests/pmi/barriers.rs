@@ -2,8 +2,11 @@
 //! every get behind a barrier sees every put before it.
 
 use coppice_protocol::limits::PMI_ASK_NS;
+use coppice_protocol::pmi::{Fence, HEADER_BYTES, unpack};
+use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, any};
 use proptest::proptest;
+use proptest::sample::select;
 
 use crate::cluster::Cluster;
 
@@ -33,6 +36,8 @@ pub(crate) struct Flight {
 /// A job on a bad network.
 struct Run {
     cluster: Cluster,
+    /// Steps that a node keeps at most.
+    kept_max: usize,
     counts: Vec<u32>,
     barriers: usize,
     random: Random,
@@ -44,10 +49,11 @@ struct Run {
 }
 
 impl Run {
-    fn new(counts: &[u32], barriers: usize, seed: u64) -> Self {
+    fn new(fences: &[Fence], counts: &[u32], barriers: usize, seed: u64) -> Self {
         let size = counts.iter().sum::<u32>() as usize;
         Self {
-            cluster: Cluster::new(counts),
+            cluster: Cluster::walking(fences, counts),
+            kept_max: kept_max(fences, counts.len()),
             counts: counts.to_vec(),
             barriers,
             random: Random(seed | 1),
@@ -113,8 +119,7 @@ impl Run {
     fn arrive(&mut self, flight: usize) {
         let Flight { to, bytes, .. } = self.flights.swap_remove(flight);
         self.cluster.deliver(to, &bytes);
-        let steps = self.counts.len().next_power_of_two().ilog2() as usize;
-        assert!(self.cluster.servers[to].kept_steps() <= 4 * steps);
+        assert!(self.cluster.servers[to].kept_steps() <= self.kept_max);
         self.listen(to);
     }
 
@@ -199,8 +204,20 @@ fn counts(nodes: usize) -> impl Strategy<Value = Vec<u32>> {
     })
 }
 
-fn run(counts: &[u32], barriers: usize, seed: u64, bad: usize, silent_loss: bool) -> Run {
-    let mut run = Run::new(counts, barriers, seed);
+/// Algorithms of barriers: as nodes choose, or what comes in turn.
+fn fences() -> impl Strategy<Value = Vec<Fence>> {
+    vec(select(&Fence::ALL[..]), 0..4)
+}
+
+/// Steps that a node keeps at most, sent or received, of two barriers each.
+fn kept_max(fences: &[Fence], nodes: usize) -> usize {
+    let steps = nodes.next_power_of_two().ilog2() as usize;
+    4 * if fences.contains(&Fence::Ring) { nodes - 1 } else { steps }
+}
+
+/// Ranks go through so many barriers while so many things happen, and then to the end.
+pub(crate) fn run(fences: &[Fence], counts: &[u32], barriers: usize, seed: u64, bad: usize, silent_loss: bool) {
+    let mut run = Run::new(fences, counts, barriers, seed);
     for _ in 0..bad {
         run.something(silent_loss);
     }
@@ -211,15 +228,17 @@ fn run(counts: &[u32], barriers: usize, seed: u64, bad: usize, silent_loss: bool
         // What only the network knows that it lost is not sent again once nobody waits for it.
         assert!(server.is_settled() && server.kept_steps() == 0 || silent_loss);
     }
-    run
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn few_nodes(counts in counts(9), barriers in 1..6_usize, seed in any::<u64>(), silent_loss in any::<bool>()) {
-        run(&counts, barriers, seed, 600 * barriers, silent_loss);
+    fn few_nodes(
+        fences in fences(), counts in counts(9), barriers in 1..6_usize, seed in any::<u64>(),
+        silent_loss in any::<bool>(),
+    ) {
+        run(&fences, &counts, barriers, seed, 600 * barriers, silent_loss);
     }
 }
 
@@ -227,17 +246,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4))]
 
     #[test]
-    fn many_nodes(counts in counts(64), seed in any::<u64>(), silent_loss in any::<bool>()) {
-        run(&counts, 3, seed, 20_000, silent_loss);
+    fn many_nodes(
+        fences in fences(), counts in counts(64), seed in any::<u64>(), silent_loss in any::<bool>(),
+    ) {
+        run(&fences, &counts, 3, seed, 20_000, silent_loss);
     }
 }
 
-/// On a good network nobody has to ask, and a node sends as many steps as the logarithm of their number, each confirmed
-/// once.
+/// On a good network nobody has to ask, and nodes send as many steps as their algorithm has, each confirmed once.
 #[test]
 fn every_number_of_nodes_takes_the_least_messages() {
-    for nodes in 1..=64_u32 {
-        let mut cluster = Cluster::new(&vec![1; nodes as usize]);
+    for (nodes, fence) in (1..=33).chain([64]).flat_map(|nodes| Fence::ALL.map(|fence| (nodes, fence))) {
+        let mut cluster = Cluster::walking(&[fence], &vec![1; nodes as usize]);
         for rank in 0..nodes {
             cluster.ask(rank, &format!("cmd=put kvsname=k0 key={rank} value={rank}"));
             cluster.say(rank, b"cmd=barrier_in\n");
@@ -251,15 +271,18 @@ fn every_number_of_nodes_takes_the_least_messages() {
             for (from, to) in pairs {
                 while let Some(frame) = cluster.frame(from, to) {
                     frames += 1;
-                    // A body starts with how many nodes' lists there are, each of one put here.
-                    puts += frame.get(64).copied().map_or(0, u32::from);
+                    puts += unpack(&frame[HEADER_BYTES..]).expect("a body").len() as u32;
                     cluster.deliver(to, &frame);
                 }
             }
         }
-        let steps = nodes.next_power_of_two().ilog2();
-        assert_eq!(frames, 2 * nodes * steps, "{nodes} nodes");
-        assert_eq!(puts, nodes * (nodes - 1), "{nodes} nodes: each put comes to each other node once");
+        let steps = match fence {
+            Fence::Dissemination => nodes * nodes.next_power_of_two().ilog2(),
+            Fence::Tree => 2 * (nodes - 1),
+            Fence::Ring => nodes * (nodes - 1),
+        };
+        assert_eq!(frames, 2 * steps, "{fence}, {nodes} nodes");
+        assert_eq!(puts, nodes * (nodes - 1), "{fence}, {nodes} nodes: each put comes to each other node once");
         for rank in 0..nodes {
             assert_eq!(cluster.hear(rank), "cmd=barrier_out\n", "{nodes} nodes");
             for other in 0..nodes {
@@ -273,7 +296,7 @@ fn every_number_of_nodes_takes_the_least_messages() {
 /// A node that is far ahead has left one barrier more than the others at most: what it says is kept.
 #[test]
 fn a_node_that_is_one_barrier_ahead_is_heard() {
-    let mut run = Run::new(&[1, 1, 1], 2, 1);
+    let mut run = Run::new(&[], &[1, 1, 1], 2, 1);
     for rank in 0..3 {
         run.enter(rank);
     }

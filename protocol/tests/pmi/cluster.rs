@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::pmi::{Conversation, Event, Modex, PeerFrames, Server, ServerRecord, Startup};
+use coppice_protocol::pmi::{Conversation, Event, Fence, Modex, PeerFrames, Server, ServerRecord, Startup};
 
 use crate::placement::blocks;
 
@@ -22,34 +22,59 @@ pub(crate) struct Cluster {
     pub(crate) events: Vec<Event>,
     /// Barriers in which ranks wait that had it said.
     pub(crate) waits: Vec<u64>,
+    /// By which algorithms barriers are walked, one after the other and then again; as nodes choose, if there are none.
+    fences: Vec<Fence>,
 }
 
 impl Cluster {
     /// So many ranks on each node.
     pub(crate) fn new(counts: &[u32]) -> Self {
-        Self::of(JOB, &KEY, counts)
+        Self::of(JOB, &KEY, counts, &[])
     }
 
     /// So many ranks on each node, which come to know each other's keys in this way.
     pub(crate) fn with_modex(counts: &[u32], modex: Modex) -> Self {
         let mut cluster = Self::new(counts);
-        cluster.servers.iter_mut().for_each(|server| server.set_startup(Startup { modex: Some(modex) }));
+        let startup = Startup { modex: Some(modex), ..Startup::default() };
+        cluster.servers.iter_mut().for_each(|server| server.set_startup(startup));
         cluster
     }
 
-    fn of(job: JobId, key: &[u8; 32], counts: &[u32]) -> Self {
+    /// One whose barriers are walked by these algorithms in turn.
+    pub(crate) fn walking(fences: &[Fence], counts: &[u32]) -> Self {
+        Self::of(JOB, &KEY, counts, fences)
+    }
+
+    fn of(job: JobId, key: &[u8; 32], counts: &[u32], fences: &[Fence]) -> Self {
         let placement = blocks(counts);
         let places = (0..placement.nodes()).map(|index| placement.place(index).expect("an index"));
         let servers = places.clone().map(|place| Server::new(job, key, placement.clone(), place.node));
         let conversations = places
             .enumerate()
             .flat_map(|(node, place)| place.ranks().map(move |rank| (rank, (node, Conversation::on_descriptor(rank)))));
-        Self {
+        let mut cluster = Self {
             servers: servers.collect::<Option<_>>().expect("a place on each"),
             conversations: conversations.collect(),
             now_ns: 0,
             events: Vec::new(),
             waits: Vec::new(),
+            fences: fences.to_vec(),
+        };
+        cluster.settle_fences();
+        cluster
+    }
+
+    /// The algorithm of a barrier, if that is said.
+    fn fence_of(&self, barrier: u64) -> Option<Fence> {
+        self.fences.get(usize::try_from(barrier).expect("few") % self.fences.len().max(1)).copied()
+    }
+
+    /// Nodes that have left a barrier hear how the next one is walked.
+    fn settle_fences(&mut self) {
+        for node in 0..self.servers.len() {
+            if let Some(fence) = self.fence_of(self.servers[node].barriers()) {
+                self.servers[node].force_fence(Some(fence));
+            }
         }
     }
 
@@ -69,8 +94,11 @@ impl Cluster {
         let records: Vec<ServerRecord> =
             written.iter().map(|written| postcard::from_bytes(written).expect("as written")).collect();
         let counts: Vec<u32> = records.iter().map(|record| record.ranks() as u32).collect();
-        let mut other = Self::of(JobId(1), &[43; 32], &counts);
+        let mut other = Self::of(JobId(1), &[43; 32], &counts, &self.fences);
         for (server, record) in other.servers.iter_mut().zip(records) {
+            if let Some(fence) = self.fence_of(record.barriers()) {
+                server.force_fence(Some(fence));
+            }
             server.restore(record, self.now_ns).expect("fits");
         }
         for (rank, (_, conversation)) in &self.conversations {
@@ -111,6 +139,7 @@ impl Cluster {
     }
 
     fn settle_events(&mut self) {
+        self.settle_fences();
         for server in &mut self.servers {
             while let Some(event) = server.poll_event() {
                 if let Event::Waits { barrier } = event {

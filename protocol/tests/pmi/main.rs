@@ -3,8 +3,10 @@
 mod again;
 mod barriers;
 mod cluster;
+mod compact;
 mod conversation;
 mod departures;
+mod fences;
 mod frames;
 mod limits;
 mod modex;

@@ -234,7 +234,10 @@ proptest! {
 fn where_keys_are_asked_for_a_fence_collects_nothing_and_all_is_got_all_the_same() {
     for modex in [Modex::Full, Modex::Direct] {
         let mut nodes = Nodes::new(&[2, 1, 1], Dialect::Short);
-        nodes.servers.iter_mut().for_each(|server| server.set_startup(Startup { modex: Some(modex) }));
+        nodes
+            .servers
+            .iter_mut()
+            .for_each(|server| server.set_startup(Startup { modex: Some(modex), ..Startup::default() }));
         let blob = [7; 3000];
         for rank in 0..4 {
             commit(&mut nodes, rank, &[("card", Value::Bytes(&blob))]);

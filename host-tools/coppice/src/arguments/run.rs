@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use coppice_api::counted;
 use coppice_api::job;
-use coppice_api::job::{Modex, Startup};
+use coppice_api::job::{Fence, Modex, Startup};
 use coppice_api::limits::{NODES_MAX, RANKS_PER_NODE_MAX};
 use coppice_api::staging::{self, ProgramStaging};
 
@@ -89,6 +89,10 @@ pub(crate) struct Run {
     /// [default: full in jobs of at most 4096 ranks]
     #[arg(long, value_name = "WAY", help_heading = "Start of MPI programs")]
     pub(crate) modex: Option<Modex>,
+    /// How nodes meet in a barrier: `dissemination`, `tree` or `ring` [default: the one that is predicted to be
+    /// quickest]
+    #[arg(long, value_name = "ALGORITHM", help_heading = "Start of MPI programs")]
+    pub(crate) fence: Option<Fence>,
     /// File that every node has in its memory, read only, before the job starts; may be repeated
     #[arg(long = "stage", value_name = "FILE[=PATH]", help_heading = "Staging")]
     pub(crate) stage: Vec<OsString>,
@@ -166,7 +170,7 @@ impl Run {
 
     /// How its ranks find each other.
     pub(crate) fn startup(&self) -> Startup {
-        Startup { modex: self.modex }
+        Startup { modex: self.modex, fence: self.fence }
     }
 
     /// Whether the program is to be staged.
@@ -267,7 +271,7 @@ mod tests {
     use clap::Parser;
     use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
 
-    use super::{Modex, NODES_MAX, NodesList, OnRankFailure, ProgramStaging, Run, Scheme};
+    use super::{Fence, Modex, NODES_MAX, NodesList, OnRankFailure, ProgramStaging, Run, Scheme};
     use super::{parse_nodes, parse_seconds};
     use crate::arguments::{Arguments, Command};
 
@@ -334,15 +338,22 @@ mod tests {
         assert_eq!(run(&["--estimate", "90", "p"]).estimate, Some(90_000));
         let modex = |arguments: &[&str]| run(&[arguments, &["p"]].concat()).startup().modex;
         assert_eq!((modex(&[]), modex(&["--modex", "direct"])), (None, Some(Modex::Direct)));
+        let fence = |arguments: &[&str]| run(&[arguments, &["p"]].concat()).startup().fence;
+        assert_eq!((fence(&[]), fence(&["--fence", "ring"])), (None, Some(Fence::Ring)));
         assert!(run(&["-q", "p"]).quiet && run(&["--no-retain", "p"]).no_retain);
         let time = |text: &str| parse_seconds(text).map_err(|wrong| wrong.contains("at most 3200000000 seconds"));
         assert_eq!((time("0.0011"), time("3.2e9")), (Ok(1), Ok(3_200_000_000_000)));
         for wrong in ["1e18", "1e400", "inf", "nan", "0.0001", "-3"] {
             assert_eq!(time(wrong), Err(true), "{wrong}");
         }
-        for bad in
-            [&["--timeout", "-1"], &["--timeout", "0"], &["--estimate", "x"], &["--stdin-rank", "x"], &["--modex", "x"]]
-        {
+        for bad in [
+            &["--timeout", "-1"],
+            &["--timeout", "0"],
+            &["--estimate", "x"],
+            &["--stdin-rank", "x"],
+            &["--modex", "x"],
+            &["--fence", "x"],
+        ] {
             assert!(Arguments::try_parse_from(["coppice", "run"].iter().chain(bad).chain(&["p"])).is_err());
         }
     }

@@ -110,7 +110,7 @@ impl<P: Plant> Controller<P> {
         (job.awaits_copy, job.is_told) = (None, true);
         let Submission { ranks, ranks_per_node, .. } = job.submission;
         let universe = usable.saturating_mul(ranks_per_node).max(ranks);
-        let message = start_message(job, &self.store, &self.links);
+        let message = start_message(job, &self.store, &self.links, self.config.host_cores);
         let world = World { kin, ..message.world };
         tell_start(job, StartJob { world, universe, origin, ..message }, &mut self.plant);
         self.started_in_family(id);
@@ -153,7 +153,7 @@ fn tell_start(job: &mut Job, message: StartJob, plant: &mut impl Plant) {
     }
 }
 
-fn start_message(job: &mut Job, store: &ProgramStore, links: &Links) -> StartJob {
+fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores: usize) -> StartJob {
     let (staging, staged_files) = staging::of_job(job, store, links);
     if let Some(staging) = &staging {
         let nodes = job.ranks.by_node().map(|(node, _)| node);
@@ -182,6 +182,7 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links) -> StartJob
         members: Vec::new(),
         world: World {
             startup: submission.startup,
+            nodes_per_core: job.ranks.by_node().count().div_ceil(host_cores).max(1) as u32,
             ..World::new(job.key.clone(), submission.ranks_per_node, job.ranks.by_node().map(|(node, _)| node))
         },
         staging,

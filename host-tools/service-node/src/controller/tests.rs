@@ -85,6 +85,7 @@ impl World {
             pset_size: PSET_NODES,
             retention,
             freeze_every_ns: 0,
+            host_cores: 2,
             boots_max: 4,
             link: LinkShape::default(),
         };

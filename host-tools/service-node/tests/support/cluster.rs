@@ -110,6 +110,7 @@ impl Cluster {
             pset_size,
             retention,
             freeze_every_ns: 0,
+            host_cores: 2,
             boots_max: 4,
             link,
         };

@@ -205,6 +205,7 @@ impl Host {
             pset_size: options.pset_size,
             retention: if random.chance(500) { RetentionPolicy::One } else { RetentionPolicy::Many },
             freeze_every_ns: 0,
+            host_cores: 2,
             boots_max: BOOTS_MIN.max(options.nodes as usize / BOOTED_ONE_IN),
             link: LinkShape::default(),
         };

@@ -54,7 +54,7 @@ pub(super) struct Meeting<'a> {
 impl<'a> Meeting<'a> {
     pub(super) fn new(options: &'a Options, ranks_run_ns: &[u64]) -> Result<Self, String> {
         let placement = options.placement()?;
-        let startup = Startup { modex: Some(options.modex()) };
+        let startup = Startup { modex: Some(options.modex()), fence: options.fence };
         let node = |index: u32| {
             let mut server = Server::new(JobId(0), &[7; 32], placement.clone(), NodeId(index))?;
             server.set_startup(startup);

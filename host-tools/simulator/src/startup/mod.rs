@@ -15,7 +15,7 @@ mod model;
 mod telling;
 
 use coppice_protocol::ids::NodeId;
-use coppice_protocol::pmi::{Modex, Placement};
+use coppice_protocol::pmi::{Fence, Modex, Placement};
 use coppice_protocol::world::{JobKey, World};
 
 pub use self::costs::Costs;
@@ -41,6 +41,8 @@ pub struct Options {
     pub pset_nodes: u32,
     /// The way.
     pub order: Order,
+    /// The algorithm of barriers, if it is not to be chosen.
+    pub fence: Option<Fence>,
     /// What things cost.
     pub costs: Costs,
 }

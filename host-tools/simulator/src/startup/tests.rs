@@ -3,7 +3,7 @@
 use super::{Costs, Options, Order, Started, full_fence, run};
 
 fn start(nodes: u32, ranks_per_node: u32, order: Order) -> Started {
-    let options = Options { nodes, ranks_per_node, pset_nodes: 64, order, costs: Costs::default() };
+    let options = Options { nodes, ranks_per_node, pset_nodes: 64, order, fence: None, costs: Costs::default() };
     run(&options).expect("it starts")
 }
 
@@ -36,7 +36,8 @@ fn the_new_order_grows_with_the_depth_of_trees_and_not_with_ranks() {
 #[test]
 fn the_model_of_a_barrier_that_brings_all_is_what_runs_show() {
     for (nodes, ranks_per_node) in [(16, 16), (64, 32), (128, 64)] {
-        let options = Options { nodes, ranks_per_node, pset_nodes: 64, order: Order::Old, costs: Costs::default() };
+        let options =
+            Options { nodes, ranks_per_node, pset_nodes: 64, order: Order::Old, fence: None, costs: Costs::default() };
         assert!(!options.is_modelled());
         let real = run(&options).expect("it starts");
         let bytes = u64::from(ranks_per_node) * options.costs.card_bytes;

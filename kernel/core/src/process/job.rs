@@ -177,7 +177,7 @@ impl JobOnNode {
             nodes.extend_from_slice(ranges);
             Ok(nodes)
         };
-        let World { key, ranks_per_node, nodes, kin, startup } = &order.world;
+        let World { key, ranks_per_node, nodes, kin, startup, nodes_per_core } = &order.world;
         let kin = kin.as_ref().map(|kin| Ok(Box::new(Kin { tag: kin.tag, before: copy(&kin.before)? }))).transpose()?;
         Ok(Self {
             id: order.job,
@@ -187,6 +187,7 @@ impl JobOnNode {
                 nodes: copy(nodes)?,
                 kin,
                 startup: *startup,
+                nodes_per_core: *nodes_per_core,
             },
             node: order.world.node_of(order.rank),
             jobs,

@@ -2,6 +2,7 @@
 
 use super::{Completed, Event, Failure, Local, OutOfMemory, PMI_TELL_NS, Patience, Phase, Server};
 use crate::ids::Rank;
+use crate::pmi::fence::Fence;
 
 impl Local {
     /// Whether it waits in a barrier until that comes to its end. Who has finalized there has come to it, and waits for
@@ -12,6 +13,24 @@ impl Local {
 }
 
 impl Server {
+    /// The algorithm of the barrier that this node is in or enters next.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.spread.fence()
+    }
+
+    /// Barriers are walked by this algorithm; `None`: by the one that is predicted to take the least time, as is so
+    /// from the beginning. To be said on all nodes alike, before any of them enters a barrier or goes on from a record.
+    pub fn force_fence(&mut self, fence: Option<Fence>) {
+        self.spread.force(fence);
+    }
+
+    /// So many of the job's nodes share a core of a host, as emulated ones do; one does unless that is said. To be said
+    /// as [`Self::force_fence`].
+    pub fn share_cores(&mut self, nodes_per_core: u32) {
+        self.spread.share_cores(nodes_per_core);
+    }
+
     /// A rank enters the next barrier; false if it is in one.
     pub(crate) fn enter(&mut self, rank: Rank, patience: Patience, now_ns: u64) -> bool {
         let entered = self.local(rank).filter(|local| local.phase == Phase::Outside && local.departure.is_none());

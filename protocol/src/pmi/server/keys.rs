@@ -12,6 +12,7 @@ impl Server {
     /// anything.
     pub fn set_startup(&mut self, startup: Startup) {
         self.modex = startup.modex.unwrap_or_else(|| Modex::of(self.size()));
+        self.force_fence(startup.fence);
     }
 
     /// Whether barriers bring keys that others have put.

@@ -7,7 +7,7 @@ use coppice_protocol::control::{
 };
 use coppice_protocol::distribution::{AskVariant, Scheme};
 use coppice_protocol::ids::PsetId;
-use coppice_protocol::pmi::{Modex, Startup};
+use coppice_protocol::pmi::{Fence, Modex, Startup};
 use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::staging::{StagedFile, Staging};
@@ -90,11 +90,11 @@ pub(super) fn ras_event() -> impl Strategy<Value = RasEvent> {
 }
 
 pub(super) fn world() -> impl Strategy<Value = World> {
-    let modex = option::of(select(vec![Modex::Full, Modex::Direct]));
-    let world = (any::<[u8; 32]>(), any::<u32>(), ranges(), option::of(kin()), modex);
-    world.prop_map(|(key, ranks_per_node, nodes, kin, modex)| {
-        let startup = Startup { modex };
-        World { key: JobKey(key), ranks_per_node, nodes, kin, startup }
+    let startup = (option::of(select(vec![Modex::Full, Modex::Direct])), option::of(select(Fence::ALL.to_vec())));
+    let world = (any::<[u8; 32]>(), any::<u32>(), ranges(), option::of(kin()), startup, any::<u32>());
+    world.prop_map(|(key, ranks_per_node, nodes, kin, (modex, fence), nodes_per_core)| {
+        let startup = Startup { modex, fence };
+        World { key: JobKey(key), ranks_per_node, nodes, kin, startup, nodes_per_core }
     })
 }
 
