@@ -26,7 +26,8 @@ fn handle(cluster: &mut Cluster, to: usize, mut bytes: &[u8]) -> Result<(), Peer
 #[test]
 fn every_number_of_nodes_on_a_bad_network() {
     for nodes in (1..=33_u32).chain([64, 100]) {
-        for (fence, silent_loss) in Fence::ALL.into_iter().flat_map(|fence| [(fence, false), (fence, true)]) {
+        for (number, fence) in (0..).zip(Fence::ALL) {
+            let silent_loss = (nodes + number) % 2 == 0;
             let seed = u64::from(nodes) << 8 | u64::from(silent_loss) | 0x5_0000;
             run(&[fence], &vec![1; nodes as usize], 2, seed, 40 * nodes as usize, silent_loss);
         }
