@@ -216,6 +216,10 @@ pub const PMI_PATTERN_NUMBERS_MAX: usize = 16;
 /// Frames that one step of a barrier may be split into. More than a job's puts can need; announcing more: disconnected.
 pub const PMI_PARTS_MAX: u32 = 256;
 
+/// Longest body of a step in one frame that its receiver need not say has come, bytes: the sender keeps it until the
+/// barrier after that is through. Of longer ones he is told, and keeps them no longer.
+pub const PMI_UNCONFIRMED_BYTES_MAX: usize = 1024;
+
 /// Frames without a body that wait to be sent, of a node about a job, beyond four for each step of a barrier; further
 /// ones are lost, as if on the way.
 pub const PMI_SHORT_FRAMES_MAX: usize = 256;

@@ -1,7 +1,7 @@
 //! What a node has to say about barriers to others: steps until they have come, and what is said once.
 //!
-//! A step is kept until its receiver has it, and goes out again on a new connection or when it is asked for. A frame
-//! without a body is gone when it was sent: whoever misses it asks again.
+//! A step is kept until its receiver has it, or until that follows from what other nodes say, and goes out again on a new
+//! connection or when it is asked for. A frame without a body is gone when it was sent: whoever misses it asks again.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -49,6 +49,8 @@ struct Outgoing {
     frames: Vec<Vec<u8>>,
     /// How many of them went out on the present connection.
     sent: usize,
+    /// The receiver says that it has come.
+    is_confirmed: bool,
 }
 
 /// A frame without a body: to whom, and what.
@@ -68,9 +70,10 @@ pub(super) enum Out {
 }
 
 impl Outbox {
-    /// All was heard.
-    pub(super) fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.short.is_empty()
+    /// All was said, and what others say that they have they have.
+    pub(super) fn is_settled(&self) -> bool {
+        let is_over = |step: &Outgoing| !step.is_confirmed && step.sent == step.frames.len();
+        self.short.is_empty() && self.steps.iter().all(is_over)
     }
 
     /// Steps that are kept.
@@ -83,9 +86,9 @@ impl Outbox {
         self.steps.iter().flat_map(|outgoing| &outgoing.frames).map(Vec::len).sum()
     }
 
-    /// A step is to go out.
-    pub(super) fn send(&mut self, to: u32, place: Place, frames: Vec<Vec<u8>>) {
-        self.steps.push(Outgoing { to, place, frames, sent: 0 });
+    /// A step is to go out. The receiver may say that it has come.
+    pub(super) fn send(&mut self, to: u32, place: Place, frames: Vec<Vec<u8>>, is_confirmed: bool) {
+        self.steps.push(Outgoing { to, place, frames, sent: 0, is_confirmed });
     }
 
     /// A frame without a body is to go out. At the limit it is lost, as any frame may be. Its barrier has so many steps:

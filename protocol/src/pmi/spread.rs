@@ -12,8 +12,9 @@
 //! when it leaves that. What comes of `g + 1` while it is in `g` is checked against the algorithm that it names itself,
 //! and all that comes has to name the same. If that is not the right one, nothing of it is ever wanted.
 //!
-//! **Loss.** A step is kept by its sender until the receiver says [`PeerFrameKind::Have`], and sent again when the
-//! connection between them is a new one or the receiver asks. Whoever waits asks ([`PeerFrameKind::Ask`]) the node it
+//! **Loss.** A step is kept by its sender and sent again when the connection between them is a new one or the receiver
+//! asks. A short one is kept until the barrier after its own is through, which says that all have it; a long one only
+//! until the receiver says [`PeerFrameKind::Have`]. Whoever waits asks ([`PeerFrameKind::Ask`]) the node it
 //! waits for, which either sends or says that it has not come so far ([`PeerFrameKind::NotYet`]), or that it was not
 //! told of the job ([`PeerFrameKind::Absent`]), as launches may come late by as much as a disk takes that does not
 //! answer. So a node that does not answer is told from one whose ranks take their time, by the one node that needs to
@@ -37,7 +38,7 @@ use super::outbox::{Out, Outbox, Place};
 use super::route::{Hop, Way};
 use super::schedule::{Part, Schedule};
 use super::space::Put;
-use crate::limits::{PMI_ASK_NS, PMI_BYTES_PER_JOB_MAX, PMI_SILENCE_NS};
+use crate::limits::{PMI_ASK_NS, PMI_BYTES_PER_JOB_MAX, PMI_SILENCE_NS, PMI_UNCONFIRMED_BYTES_MAX};
 
 /// One node's part in the barriers of its job.
 #[derive(Debug)]
@@ -89,6 +90,11 @@ struct Walk {
 pub(crate) struct Completed {
     pub(crate) generation: u64,
     pub(crate) gathered: Gathered,
+}
+
+/// Whether who gets a step of so many frames, of which each but the last has as many bytes, says that he has it.
+const fn is_confirmed(parts: u32, body_bytes: usize) -> bool {
+    parts > 1 || body_bytes > PMI_UNCONFIRMED_BYTES_MAX
 }
 
 impl Spread {
@@ -177,7 +183,7 @@ impl Spread {
 
     /// All that this node has said was heard.
     pub(crate) fn is_settled(&self) -> bool {
-        self.outbox.is_empty()
+        self.outbox.is_settled()
     }
 
     /// Steps that are kept: others' that are not wanted yet, and this node's that may not have come.
@@ -291,7 +297,8 @@ impl Spread {
         let parts = bodies.len() as u32;
         let header = |part| Header { part, parts, without_end, ..place.header(PeerFrameKind::Step, self.me, to) };
         let frames = (0..).zip(&bodies).map(|(part, body)| self.keys.seal(&header(part), body)).collect();
-        self.outbox.send(to, place, frames);
+        let is_confirmed = is_confirmed(parts, bodies.first().map_or(0, Vec::len));
+        self.outbox.send(to, place, frames, is_confirmed);
         Ok(())
     }
 
@@ -417,7 +424,9 @@ impl Spread {
                 return Ok(());
             }
         }
-        self.say(from, PeerFrameKind::Have, place);
+        if is_confirmed(parts, body.len()) {
+            self.say(from, PeerFrameKind::Have, place);
+        }
         Ok(())
     }
 

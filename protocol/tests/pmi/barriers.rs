@@ -225,8 +225,10 @@ pub(crate) fn run(fences: &[Fence], counts: &[u32], barriers: usize, seed: u64, 
     assert_eq!(run.cluster.events, []);
     for server in &run.cluster.servers {
         assert_eq!(server.barriers(), barriers as u64);
-        // What only the network knows that it lost is not sent again once nobody waits for it.
-        assert!(server.is_settled() && server.kept_steps() == 0 || silent_loss);
+        // What only the network knows that it lost is not sent again once nobody waits for it. Of others' steps nothing is
+        // kept, of this node's those of two barriers at most.
+        let own_max = kept_max(fences, counts.len()) / 2;
+        assert!(server.is_settled() && server.kept_steps() <= own_max || silent_loss);
     }
 }
 
@@ -281,7 +283,7 @@ fn every_number_of_nodes_takes_the_least_messages() {
             Fence::Tree => 2 * (nodes - 1),
             Fence::Ring => nodes * (nodes - 1),
         };
-        assert_eq!(frames, 2 * steps, "{fence}, {nodes} nodes");
+        assert_eq!(frames, steps, "{fence}, {nodes} nodes: short steps are not confirmed");
         assert_eq!(puts, nodes * (nodes - 1), "{fence}, {nodes} nodes: each put comes to each other node once");
         for rank in 0..nodes {
             assert_eq!(cluster.hear(rank), "cmd=barrier_out\n", "{nodes} nodes");

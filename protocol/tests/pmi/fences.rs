@@ -220,10 +220,9 @@ fn what_comes_of_the_next_barrier_is_of_one_algorithm() {
     assert_eq!(handle(&mut cluster, 1, &ring), Ok(()));
     assert_eq!(cluster.ask(1, "cmd=barrier_in"), RELEASED, "by what came of the right one");
     assert_eq!(cluster.servers[1].kept_steps(), 1, "its own step");
-    // That the wrong one came was said, too.
     let said: Vec<_> = core::iter::from_fn(|| cluster.frame(1, 0)).collect();
     let heard: Vec<_> = said.iter().map(|frame| handle(&mut cluster, 0, frame)).collect();
-    assert_eq!(heard.iter().filter(|heard| heard.is_err()).count(), 1, "{heard:?}");
+    assert!(heard.iter().all(Result::is_ok), "{heard:?}");
     assert_eq!(cluster.hear(0), RELEASED);
 }
 

@@ -1,7 +1,10 @@
 //! Frames between nodes: any split is the same, and nobody without the job's key is heard.
 
 use coppice_protocol::ids::JobId;
-use coppice_protocol::limits::{PMI_ASK_NS, PMI_FRAME_BODY_BYTES_MAX, PMI_LETTER_BYTES_MAX, PMI_SILENCE_NS};
+use coppice_protocol::limits::{
+    PMI_ASK_NS, PMI_FRAME_BODY_BYTES_MAX, PMI_LETTER_BYTES_MAX, PMI_SILENCE_NS, PMI_UNCONFIRMED_BYTES_MAX,
+    PMI_VALUE_BYTES_MAX,
+};
 use coppice_protocol::pmi::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, Server, VERSION};
 use proptest::collection::vec;
 use proptest::prelude::any;
@@ -95,7 +98,7 @@ fn an_absence_that_is_not_one_is_refused() {
     assert_eq!(handle(&mut cluster.servers[1], &unsealed), Err(PeerError::Authentication), "of another kind");
 }
 
-/// A frame that comes again, and again after everybody has gone on, changes nothing but that it is confirmed.
+/// A frame that comes again, and again after everybody has gone on, changes nothing.
 #[test]
 fn replays_change_nothing() {
     let (mut cluster, frame) = waiting();
@@ -108,11 +111,49 @@ fn replays_change_nothing() {
     for _ in 0..3 {
         cluster.deliver(1, &frame);
     }
-    assert!(cluster.frame(1, 0).is_some());
-    assert_eq!(cluster.frame(1, 0), None, "confirmed once");
+    assert_eq!(cluster.frame(1, 0), None);
     assert_eq!(cluster.ask(1, "cmd=barrier_in"), "", "the old frame is none of the new barrier");
     cluster.settle();
     assert_eq!(cluster.hear(1), "");
+}
+
+/// What is long is kept until its receiver says that it has come, what is short until the barrier after it is through.
+#[test]
+fn long_steps_are_confirmed() {
+    for is_long in [false, true] {
+        let mut cluster = Cluster::new(&[1, 1]);
+        let mut state = 1_u64;
+        let mut letter = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            char::from(b'a' + (state >> 33) as u8 % 26)
+        };
+        for number in 0..if is_long { 3 } else { 0 } {
+            let value: String = (0..PMI_VALUE_BYTES_MAX).map(|_| letter()).collect();
+            cluster.ask(0, &format!("cmd=put kvsname=k0 key=k{number} value={value}"));
+        }
+        cluster.say(0, b"cmd=barrier_in\n");
+        let step = cluster.frame(0, 1).expect("a step");
+        assert_eq!(step.len() - HEADER_BYTES > PMI_UNCONFIRMED_BYTES_MAX, is_long);
+        // Also when it comes again: what said that it has come may be lost.
+        let said = [(); 2].map(|()| {
+            cluster.deliver(1, &step);
+            core::iter::from_fn(|| cluster.frame(1, 0)).collect::<Vec<_>>()
+        });
+        assert_eq!(said.each_ref().map(Vec::len), [usize::from(is_long); 2]);
+        assert_eq!((cluster.servers[0].kept_steps(), cluster.servers[0].is_settled()), (1, !is_long));
+        if let [_, confirmations] = &said {
+            confirmations.iter().for_each(|confirmation| cluster.deliver(0, confirmation));
+        }
+        assert_eq!((cluster.servers[0].kept_steps(), cluster.servers[0].is_settled()), (usize::from(!is_long), true));
+        // Of short ones no more than those of two barriers are kept.
+        cluster.say(1, b"cmd=barrier_in\n");
+        for _ in 0..4 {
+            cluster.settle();
+            assert_eq!([0, 1].map(|rank| cluster.hear(rank)), ["cmd=barrier_out\n"; 2]);
+            (0..2).for_each(|rank| assert_eq!(cluster.say(rank, b"cmd=barrier_in\n"), 15));
+        }
+        assert!(cluster.servers.iter().all(|server| server.kept_steps() <= 3));
+    }
 }
 
 #[test]
