@@ -6,6 +6,7 @@
 
 mod checkpoint;
 pub(crate) mod cluster;
+mod fences;
 mod frozen;
 mod guest;
 mod io;
@@ -33,7 +34,7 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, frozen, checkpoint, sections,
+    /// Only the group with this name: node, launch, io, retain, net, pmi, fences, poll, threads, frozen, checkpoint, sections,
     /// staging, copies, pages, beside, or, simulated and only if they are named, distribution and startup
     group: Option<String>,
     /// With distribution or startup: also draw how time grows with the number of members or nodes, to this file (SVG);
@@ -64,6 +65,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("retain", retain::figures),
     ("net", net::figures),
     ("pmi", pmi::figures),
+    ("fences", fences::figures),
     ("poll", poll::figures),
     ("threads", threads::figures),
     ("frozen", frozen::figures),
