@@ -182,7 +182,7 @@ impl JobOnNode {
         Ok(Self {
             id: order.job,
             world: World { key: key.clone(), ranks_per_node: *ranks_per_node, nodes: copy(nodes)?, kin },
-            node: order.world.node_of(order.rank),
+            node: order.world.node_of(order.first),
             jobs,
             shared: SharedFiles::new(frames.total_frames()),
             staging: OfJob::default(),
