@@ -1,5 +1,6 @@
 //! Tries seeds until something does not hold, or shows one.
 
+mod crowds;
 mod transfers;
 
 use std::collections::BTreeMap;
@@ -51,6 +52,8 @@ enum What {
         #[arg(long, value_name = "S", default_value_t = 60)]
         shrink: u64,
     },
+    /// One job on a cluster of very many nodes: what it costs the service node
+    Crowd(crowds::Crowd),
     /// One file to many members, in several ways
     Distribution(transfers::Transfer),
 }
@@ -80,6 +83,7 @@ fn main() -> anyhow::Result<()> {
             show(&failure, seeds.trace);
             anyhow!("{failure}; again with: sessions --seed {} --trace", failure.seed)
         }),
+        What::Crowd(crowd) => crowd.show(),
         What::Distribution(transfer) => transfer.show(),
         What::Cluster { seeds, nodes, pset_size, users, whole, faulty, only, shrink } => {
             if nodes == 0 || pset_size == 0 {

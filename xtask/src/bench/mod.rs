@@ -6,6 +6,7 @@
 
 mod checkpoint;
 pub(crate) mod cluster;
+mod crowd;
 mod distribution;
 mod frozen;
 mod guest;
@@ -34,7 +35,7 @@ use crate::{build, setup};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only the group with this name: node, launch, io, retain, net, pmi, poll, threads, frozen, checkpoint, sections,
-    /// staging, copies, pages, beside, or, simulated and only if it is named, distribution
+    /// staging, copies, pages, beside, or, simulated and only if one is named, distribution, crowd
     group: Option<String>,
     /// With distribution: also draw how time grows with the number of members, to this file (SVG); some minutes
     #[arg(long, value_name = "FILE", requires = "group")]
@@ -82,13 +83,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.group.as_deref() == Some(distribution::NAME) {
         return distribution::show(options.plot.as_deref());
     }
+    if options.group.as_deref() == Some(crowd::NAME) && options.plot.is_none() {
+        return crowd::show();
+    }
     if options.plot.is_some() {
         bail!("--plot is for the group {} alone", distribution::NAME);
     }
     let groups: Vec<_> =
         GROUPS.iter().filter(|(name, _)| options.group.as_deref().is_none_or(|wanted| wanted == *name)).collect();
     if groups.is_empty() {
-        let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).chain([distribution::NAME]).collect();
+        let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).chain([distribution::NAME, crowd::NAME]).collect();
         bail!("no such group of figures; there are: {}", names.join(", "));
     }
     setup::everything()?;
