@@ -105,13 +105,12 @@ impl<P: Plant> Controller<P> {
             self.records.add(What::Running(id), now);
             self.tell_running(id);
         }
-        for node in discarded {
-            self.drop_held(node, program, now);
-        }
+        self.all_drop_held(&discarded, program, now);
     }
 
     fn ranks_reported(&mut self, pset: PsetId, all: Vec<NodeEnds>, now: Now) {
         let mut ended: Vec<(JobId, Vec<RankView>)> = Vec::new();
+        let mut held = Vec::new();
         for NodeEnds { node, ends } in all {
             let mut is_known = false;
             for report in ends.reports {
@@ -135,9 +134,10 @@ impl<P: Plant> Controller<P> {
                 }
             }
             if is_known {
-                self.set_held(node, &ends.held, now);
+                held.push((node, ends.held));
             }
         }
+        self.set_all_held(held, now);
         for (id, reports) in ended {
             self.ranks_ended(id, reports, now);
             self.end_if_stuck(id, now);

@@ -182,7 +182,7 @@ impl World {
 
     fn submit(&mut self) -> Result<JobId, String> {
         let Options { nodes, ranks_per_node, .. } = self.options;
-        let program = ProgramRow { id: ProgramId([3; 32]), bytes: 1 << 20, memory_bytes: 1 << 20 };
+        let program = ProgramRow { id: ProgramId([3; 32]), bytes: 1 << 20, memory_bytes: 64 << 10 };
         let file = FileKey { device: 1, inode: 2, bytes: 1 << 20, modified_ns: 4, changed_ns: 5 };
         let job = Submission {
             program: "/bin/prog".into(),
