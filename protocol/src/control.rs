@@ -5,26 +5,26 @@
 //! the orders of [`crate::retain`] and [`crate::keep`], which travel here too. Signals are numbered for that.
 
 mod counters;
+mod ends;
+mod launch;
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::counters::RankCounters;
-use crate::checkpoint::Restore;
-use crate::ids::{JobId, NodeId, ProgramId, Rank};
+pub use self::ends::Ends;
+pub use self::launch::{Launch, NoPart, NodeRestore, Order};
+use crate::ids::{JobId, NodeId, Rank};
 use crate::inspect::{Inspect, Inspected};
 use crate::keep::{Keep, Kept};
+use crate::ranks::Ranks;
 use crate::ras::RasEvent;
 use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
-use crate::spawn::{Joined, Origin, Spawn, Spawned};
-use crate::staging::Staging;
-use crate::text::ByteString;
+use crate::spawn::{Joined, Spawn, Spawned};
 use crate::trace::Traced;
 use crate::transfer::MemberCounts;
-use crate::world::World;
 
 /// From the I/O node to a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub enum ToNode {
         /// their bytes came does not say so: a connection may end with some that nobody has looked at.
         taken: u64,
     },
-    /// Start a process.
+    /// Start processes.
     Launch(Launch),
     /// End a job's processes by `SIGKILL`, wherever they are between launch and end.
     Kill {
@@ -128,15 +128,15 @@ pub enum ToIoNode {
         /// Memory as it is now.
         memory: MemoryStatus,
     },
-    /// The process exists and its first instruction is about to run.
+    /// These processes exist, and their first instruction is about to run.
     Launched {
         /// The job.
         job: JobId,
-        /// The rank.
-        rank: Rank,
+        /// The ranks, at most [`crate::limits::RANKS_PER_NODE_MAX`].
+        ranks: Ranks,
     },
-    /// The process is gone, and so is all it had on the node but for what its program's file says.
-    Ended(RankReport),
+    /// Processes are gone, and so is all they had on the node but for what their program's file says.
+    Ended(Ends),
     /// A job cannot go on: it is to be ended. Said once by a node for a job, before the ranks of it that end for that.
     Failed(JobFailure),
     /// Ranks of a job have waited in a barrier for a while. Said once for a barrier that takes long.
@@ -226,55 +226,6 @@ pub struct Waiting {
     pub job: JobId,
     /// The barrier, counted from 0.
     pub barrier: u64,
-}
-
-/// One process to start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Launch {
-    /// The job.
-    pub job: JobId,
-    /// This process's rank.
-    pub rank: Rank,
-    /// Ranks in the job.
-    pub size: u32,
-    /// The program.
-    pub program: ProgramId,
-    /// Length of the program's file, bytes.
-    pub program_bytes: u64,
-    /// Path of the program as the user gave it, for `AT_EXECFN` and messages.
-    pub path: ByteString,
-    /// Arguments; the first is the program's name.
-    pub arguments: Vec<ByteString>,
-    /// Environment, `NAME=VALUE`.
-    pub environment: Vec<ByteString>,
-    /// Working directory, an absolute path inside the job's root.
-    pub directory: ByteString,
-    /// User and group id the program sees.
-    pub user: u32,
-    /// Group id the program sees.
-    pub group: u32,
-    /// File mode creation mask.
-    pub umask: u32,
-    /// Start on the page table that the node has retained of this program, if it has one. Otherwise, or if this is not
-    /// set, the program is loaded, and a retained table of it is discarded first.
-    pub use_retained: bool,
-    /// Where all ranks of the job are.
-    pub world: World,
-    /// Files that are to be in the node's memory before the process starts.
-    pub staging: Option<Staging>,
-    /// What it does is to be printed ([`crate::trace`]).
-    pub traced: bool,
-    /// A core file of it is wanted when a signal ends it that leaves one: it stands then, until somebody has taken it
-    /// ([`crate::inspect::held`]), or nobody has for [`crate::inspect::held::LEASE_NS`].
-    pub core_file: bool,
-    /// It is not to begin, but to go on from a checkpoint.
-    pub restore: Option<Restore>,
-    /// The job goes on when a rank of it ends that has spoken PMI and has not finalized.
-    pub outlives_ranks: bool,
-    /// How many ranks there could be, those of the job counted, if more are started.
-    pub universe: u32,
-    /// A rank of another job has started it.
-    pub origin: Option<Box<Origin>>,
 }
 
 /// A rank that a signal is about to end.

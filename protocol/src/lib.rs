@@ -20,6 +20,7 @@
 //! | [`trees`] | – | shapes of trees over the members of a group |
 //! | [`psets`] | – | which nodes make up which pset |
 //! | [`program`] | – | what a static program is, and why a file is not one |
+//! | [`ranks`] | – | sets of ranks |
 //! | [`signal`] | – | names and numbers of signals |
 //! | [`text`] | – | paths, arguments and variables, which are bytes
 #![no_std]
@@ -40,6 +41,7 @@ pub mod pmix;
 pub mod program;
 pub mod pset;
 pub mod psets;
+pub mod ranks;
 pub mod ras;
 pub mod region;
 pub mod retain;

@@ -10,12 +10,14 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::{Part, Restore};
-use crate::control::{Dying, JobFailure, MemoryStatus, NodeStatus, RankReport, Waiting};
+use crate::checkpoint::Part;
+use crate::control::{Dying, Ends, JobFailure, MemoryStatus, NodeRestore, NodeStatus, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use crate::inspect::{Inspect, Inspected};
 use crate::keep::{KeepFile, KeepProgress, Kept};
+use crate::limits::RANKS_PER_NODE_MAX;
 use crate::personality::NodeKey;
+use crate::ranks::Ranks;
 use crate::ras::RasEvent;
 use crate::region::SlotKey;
 use crate::retain::{Discarded, Retained};
@@ -210,7 +212,7 @@ pub struct StartJob {
     pub umask: u32,
     /// Rank that gets standard input, if any; the others read its end at once.
     pub input_rank: Option<Rank>,
-    /// The ranks on this pset.
+    /// The nodes of this pset with ranks of it.
     pub members: Vec<Member>,
     /// Where all ranks are.
     pub world: World,
@@ -230,17 +232,27 @@ pub struct StartJob {
     pub origin: Option<Box<Origin>>,
 }
 
-/// One rank of a job, and where it is to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A node of a job, and its ranks there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// The rank.
-    pub rank: Rank,
-    /// Its node.
+    /// The node.
     pub node: NodeId,
+    /// The first of its ranks.
+    pub first: Rank,
+    /// How many there are, one after the other, at most [`crate::limits::RANKS_PER_NODE_MAX`].
+    pub count: u32,
     /// The node is believed to hold the program's page table: tell it to retain that, then to launch on it.
     pub use_retained: bool,
     /// As [`crate::control::Launch::restore`].
-    pub restore: Option<Restore>,
+    pub restore: Option<NodeRestore>,
+}
+
+impl Member {
+    /// Its ranks.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
+        let first = self.first.0;
+        (first..first.saturating_add(self.count.min(RANKS_PER_NODE_MAX))).map(Rank)
+    }
 }
 
 /// From an I/O node to the service node.
@@ -266,20 +278,16 @@ pub enum FromPset {
         /// Why, one line.
         reason: String,
     },
-    /// A rank's process exists.
+    /// Processes of ranks exist.
     Launched {
         /// The job.
         job: JobId,
-        /// The rank.
-        rank: Rank,
+        /// The ranks.
+        ranks: Ranks,
     },
-    /// A rank's process is gone.
-    Ended {
-        /// Where it was.
-        node: NodeId,
-        /// What became of it.
-        report: RankReport,
-    },
+    /// Processes of ranks are gone: of several nodes, if those come together, in order. Their reports may take
+    /// [`crate::limits::ENDS_BYTES_MAX`] bytes in all, or there is one.
+    Ended(Vec<NodeEnds>),
     /// A node says that a job cannot go on.
     Failed {
         /// The node.
@@ -310,12 +318,12 @@ pub enum FromPset {
         /// What it said.
         answer: Inspected,
     },
-    /// A rank could not be started on this pset (root unreadable, node gone, …).
+    /// Ranks could not be started on this pset (root unreadable, node gone, …).
     Refused {
         /// The job.
         job: JobId,
-        /// The rank.
-        rank: Rank,
+        /// The ranks.
+        ranks: Ranks,
         /// Why, one line.
         reason: String,
     },
@@ -427,6 +435,15 @@ pub enum FromPset {
         /// As [`crate::control::ToIoNode::Joined`].
         nodes: u32,
     },
+}
+
+/// Ranks of a node that are gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeEnds {
+    /// The node.
+    pub node: NodeId,
+    /// What it said of them.
+    pub ends: Ends,
 }
 
 /// What was pulled from a region.

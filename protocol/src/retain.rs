@@ -121,13 +121,10 @@ pub struct RetainedProgram {
 }
 
 /// What retention did for one rank.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankRetention {
     /// Pages that the launch found in the node's memory; 0 if the program was loaded.
     pub found: u64,
     /// What the walk at the rank's end did.
     pub walk: WalkCounts,
-    /// What the node holds now, the program that ran last first, files behind programs. At most
-    /// [`crate::limits::RETAINED_PROGRAMS_MAX`] of these and [`crate::limits::KEPT_FILES_MAX`] of those.
-    pub held: Vec<RetainedProgram>,
 }

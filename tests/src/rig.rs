@@ -24,6 +24,7 @@ use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::program::tree;
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::session::{Channel, Event, Session};
+use coppice_protocol::trace::Traced;
 use coppice_protocol::world::{JobKey, World};
 use coppice_qemu::launch::{Launcher, Running};
 use coppice_qemu::locate::find_qemu;
@@ -219,7 +220,8 @@ impl Rig {
         let program_bytes = self.shared.borrow().programs[&program].bytes.len() as u64;
         Launch {
             job: JobId(job),
-            rank: Rank(0),
+            first: Rank(0),
+            count: 1,
             size: 1,
             program,
             program_bytes,
@@ -233,7 +235,7 @@ impl Rig {
             use_retained,
             world: World::new(JOB_KEY, 1, [NODE]),
             staging: None,
-            traced: false,
+            traced: Traced::None,
             core_file: false,
             restore: None,
             outlives_ranks: false,

@@ -8,8 +8,9 @@ pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 /// Longest JSON answer the client reads, bytes; a listing asks for fewer rows to stay below.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Longest line that says the state of a cluster, bytes; the client gives up one that says more.
-pub const STATE_BYTES_MAX: usize = 1024 * 1024;
+/// Longest line that says the state of a cluster, bytes: it names all of its processes but machines, at worst an I/O
+/// node for each node. The client gives up one that says more.
+pub const STATE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Longest line with which a service node says how its start went, bytes; what says more is none.
 pub const REPORT_BYTES_MAX: usize = 64 * 1024;
@@ -78,8 +79,9 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Longest name of a socket below a cluster's runtime directory, bytes with the slash in front.
 pub const SOCKET_NAME_BYTES_MAX: usize = 16;
 
-/// Most nodes of a cluster: each and its I/O node need a port of the fabric, which has 1024.
-pub const NODES_MAX: u32 = 512;
+/// Most nodes of a cluster: each and, at worst, an I/O node of its own need a port of the fabric. With as many ranks as
+/// a node may have, a job has 2^20 at most.
+pub const NODES_MAX: u32 = 16_384;
 
 /// Nodes of a cluster if nobody says.
 pub const NODES_DEFAULT: u32 = 4;

@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn usage_errors_are_one_line_that_says_what_is_wrong() {
         let cases: &[(&[&str], &[&str])] = &[
-            (&["up", "--nodes", "0"], &["--nodes", "0", "1..=512"]),
+            (&["up", "--nodes", "0"], &["--nodes", "0", "1..=16384"]),
             (&["up", "--memory", "3"], &["--memory", "64M"]),
             (&["up", "--accel", "xen"], &["--accel", "auto", "tcg", "kvm"]),
             (&["runn"], &["runn", "run"]),

@@ -106,7 +106,10 @@ impl Switch {
         if self.names.contains_key(&name) {
             return Err(CommandError::LinkExists(name));
         }
-        let index = self.links.iter().position(Option::is_none).unwrap_or(self.links.len());
+        // Mostly none was taken out.
+        let is_full = self.names.len() == self.links.len();
+        let free = if is_full { None } else { self.links.iter().position(Option::is_none) };
+        let index = free.unwrap_or(self.links.len());
         if index >= LINKS_MAX {
             return Err(CommandError::TooManyLinks);
         }

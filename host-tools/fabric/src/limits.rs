@@ -7,8 +7,8 @@ pub const FRAME_BYTES_MAX: usize = 9216;
 /// Shortest frame that can be forwarded, bytes: two addresses and a type. Shorter: dropped, counted as malformed.
 pub const FRAME_BYTES_MIN: usize = 14;
 
-/// Links of one switch. One more is refused.
-pub const LINKS_MAX: usize = 1024;
+/// Links of one switch. One more is refused; and so is one for whose two sockets the limit of open files has no room.
+pub const LINKS_MAX: usize = 32_768;
 
 /// Addresses learned from traffic, beyond the configured ones. Further ones are not learned, their frames are flooded.
 pub const LEARNED_ADDRESSES_MAX: usize = 4096;

@@ -38,6 +38,13 @@ pub(crate) enum LinkError {
         Shown(.0.as_os_str().as_encoded_bytes())
     )]
     InUse(PathBuf),
+    /// As many files are open as may be.
+    #[error(
+        "cannot open the socket {}: too many files are open; raise the limit of open files (as root: ulimit -Hn; or \
+         LimitNOFILE of the service)",
+        Shown(.0.as_os_str().as_encoded_bytes())
+    )]
+    TooManyFiles(PathBuf),
     /// The system refused.
     #[error("cannot open the socket {}: {error}", Shown(path.as_os_str().as_encoded_bytes()))]
     Socket {
@@ -102,7 +109,10 @@ impl Link {
     ) -> Result<Self, LinkError> {
         let path = name.switch_socket(directory)?;
         let station_path = name.station_socket(directory)?;
-        let failed = |errno: Errno| LinkError::Socket { path: path.clone(), error: errno.into() };
+        let failed = |errno: Errno| match errno {
+            Errno::MFILE | Errno::NFILE => LinkError::TooManyFiles(path.clone()),
+            errno => LinkError::Socket { path: path.clone(), error: errno.into() },
+        };
         let address = SocketAddrUnix::new(&path).map_err(failed)?;
         let station = SocketAddrUnix::new(&station_path).map_err(failed)?;
         let (receiver, sender) = (socket().map_err(failed)?, socket().map_err(failed)?);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// User-space Ethernet switch of a Coppice cluster.
 ///
@@ -21,8 +22,17 @@ struct Options {
     seed: u64,
 }
 
+/// Each link has two sockets, so as many files are open as may be. If that cannot be, the first link that finds no room
+/// says so.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
 fn main() -> ExitCode {
     let Options { directory, seed } = Options::parse();
+    raise_descriptor_limit();
     match coppice_fabric::server::serve(directory, seed) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

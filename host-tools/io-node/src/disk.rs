@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use coppice_protocol::ids::{NodeId, Rank};
-use coppice_protocol::pset::{Member, StartJob};
+use coppice_protocol::pset::StartJob;
 use coppice_protocol::ship::Call;
 use rustix::io::Errno;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -118,7 +118,7 @@ impl Disk {
         let held = JobPlace::new(place, self.completions.clone());
         let owed = OwedOpen::new(place, self.completions.clone());
         let granted = self.homes.permit(&spec).and_then(|staging| {
-            let descriptors = self.descriptors.for_job(spec.members.len(), self.homes.files(&spec))?;
+            let descriptors = self.descriptors.for_job(ranks_of(&spec).count(), self.homes.files(&spec))?;
             Ok((staging, descriptors))
         });
         match granted {
@@ -134,10 +134,10 @@ impl Disk {
     pub(crate) fn take(&mut self, opened: Opened) -> std::result::Result<(), String> {
         let Opened { spec, root, program, staged, descriptors, porters, place } = opened;
         let (root, descriptors) = (Arc::new(root), Arc::new(descriptors));
-        let files = |&Member { rank, node, .. }: &Member| {
+        let files = |(rank, node): (Rank, NodeId)| {
             (rank, (node, Arc::new(Files::new(Arc::clone(&root), Arc::clone(&descriptors)))))
         };
-        let ranks = spec.members.iter().map(files).collect();
+        let ranks = ranks_of(&spec).map(files).collect();
         let id = place.id();
         let homes = staged.map(|(files, permit)| self.homes.add(&spec, files, permit, &place)).transpose();
         let (homes, result) = match homes {
@@ -245,4 +245,9 @@ impl Disk {
         let (node, files) = job.ranks.get(&rank).ok_or(Errno::SRCH)?;
         Ok((job, files, job.porters.get(node).ok_or(Errno::IO)?))
     }
+}
+
+/// A job's ranks on this pset, and where each is.
+fn ranks_of(spec: &StartJob) -> impl Iterator<Item = (Rank, NodeId)> {
+    spec.members.iter().flat_map(|member| member.ranks().map(|rank| (rank, member.node)))
 }

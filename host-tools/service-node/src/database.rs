@@ -11,6 +11,7 @@ mod node_state;
 mod nodes;
 mod programs;
 mod ras;
+mod reports;
 #[cfg(test)]
 mod tests;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use coppice_api::limits::{NODES_MAX, PSET_NODES_MAX, RANKS_PER_NODE_MAX};
+
 /// Streams of ended jobs that wait for their readers. Beyond that the oldest are forgotten.
 pub const UNCLAIMED_MAX: usize = 64;
 
@@ -58,6 +60,13 @@ pub const WISHES_MAX: usize = 256;
 /// The same of one job: it does not keep all others from that.
 pub const WISHES_PER_JOB_MAX: usize = 128;
 
+/// How long a job that I/O nodes were told of may go without any news of its launch – a rank that was launched, more of a
+/// staged file – before all of its ranks run; then it is ended, and its reason names a node that does not launch.
+pub const LAUNCH_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// The same of one that goes on from a checkpoint: nodes are given 900 s for that.
+pub const RESTORE_TIME_MAX: Duration = Duration::from_secs(1200);
+
 /// How long the ranks of a killed job may take to end; then their nodes count as lost and are rebooted.
 pub const KILL_TIME_MAX: Duration = Duration::from_secs(15);
 
@@ -113,7 +122,7 @@ pub const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 pub const PSET_MESSAGES_MAX: usize = 8192;
 
 /// The fabric has a port for each node and, at worst, as many I/O nodes; and takes the paths that ours may have.
-const _: () = assert!(2 * coppice_api::limits::NODES_MAX as usize <= coppice_fabric::limits::LINKS_MAX);
+const _: () = assert!(2 * NODES_MAX as usize <= coppice_fabric::limits::LINKS_MAX);
 const _: () = assert!(coppice_api::limits::SOCKET_PATH_BYTES_MAX == coppice_fabric::limits::SOCKET_PATH_BYTES_MAX);
 
 /// Commands that wait to be written to the fabric. One that does not read that many counts as lost.
@@ -121,7 +130,10 @@ pub const FABRIC_COMMANDS_MAX: usize = 4096;
 
 /// Longest line that the fabric says, bytes: what it counted on all links. One that says more is of no more use and
 /// replaced.
-pub const FABRIC_LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub const FABRIC_LINE_BYTES_MAX: usize = coppice_fabric::limits::LINKS_MAX * LINK_COUNT_BYTES_MAX;
+
+/// What it says of one, bytes.
+const LINK_COUNT_BYTES_MAX: usize = 2048;
 
 /// Of the connections of the API, one in so many is kept back from jobs, for questions and orders that are answered
 /// soon. When only these are left, further submissions are refused.
@@ -227,7 +239,7 @@ pub const LAST_WORDS_BYTES: u64 = 8192;
 pub const LOG_BYTES_MAX: u64 = 16 << 20;
 
 /// Questions about ranks that wait for nodes; one who leads a job asks all of its nodes. A further one is refused.
-pub const INSPECTIONS_MAX: usize = 32 + coppice_api::limits::NODES_MAX as usize;
+pub const INSPECTIONS_MAX: usize = 32 + NODES_MAX as usize;
 
 /// Checkpoints that are made at the same time; a job has one at a time. A further one is refused.
 pub const CHECKPOINTS_MAX: usize = 4;
@@ -253,7 +265,7 @@ pub const WIPE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Orders about regions that wait for I/O nodes. A further one is refused: room for all nodes that checkpoints are made
 /// of at a time to be pulled from and wiped, and for one to be deleted.
-pub const REGION_ORDERS_MAX: usize = (2 * CHECKPOINTS_MAX + 1) * coppice_api::limits::NODES_MAX as usize;
+pub const REGION_ORDERS_MAX: usize = (2 * CHECKPOINTS_MAX + 1) * NODES_MAX as usize;
 
 /// How long it may take to read all of a checkpoint, or to look which objects of which there are.
 pub const STORAGE_TIME_MAX: Duration = Duration::from_secs(3600);
@@ -285,14 +297,20 @@ pub const RESTART_CHECKPOINTS_MAX: usize = 4;
 /// How long it may take to have such a job go on, with all that is read for it; then it stays ended.
 pub const RESTART_TIME_MAX: Duration = Duration::from_secs(600);
 
-/// Ranks on a pset that are made from a checkpoint. More are refused: an I/O node is told of all of them at once.
-pub const RESTORED_RANKS_PER_PSET_MAX: usize = 8192;
-
-/// Such a message has room for them, and for arguments and environment.
+/// An I/O node is told of all its ranks of a job at once. That message has room for what each of as many as there can be
+/// is made from, for what it says of nodes, and for arguments and environment.
 const _: () = assert!(
-    RESTORED_RANKS_PER_PSET_MAX * 90 + coppice_protocol::limits::ARGUMENT_BYTES_MAX
+    (PSET_NODES_MAX * RANKS_PER_NODE_MAX) as usize * RESTORED_RANK_BYTES
+        + (PSET_NODES_MAX + NODES_MAX) as usize * NODE_OF_JOB_BYTES
+        + coppice_protocol::limits::ARGUMENT_BYTES_MAX
         <= coppice_protocol::pset::MESSAGE_BYTES_MAX
 );
+
+/// What such a message says of what a rank is made from, bytes.
+const RESTORED_RANK_BYTES: usize = 32;
+
+/// What it may say of a node of the job, wherever that is, bytes.
+const NODE_OF_JOB_BYTES: usize = 16;
 
 /// How long it is waited for a node's answer about a rank.
 pub const INSPECT_TIME_MAX: Duration = Duration::from_secs(5);

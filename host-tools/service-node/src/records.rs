@@ -222,6 +222,18 @@ impl Records {
         Ok(found)
     }
 
+    /// One job, without what became of its ranks, of which there may be many.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn job_alone(&self, job: JobId) -> Result<Option<JobView>, DatabaseError> {
+        let Some(view) = self.storage.job_alone(job)? else { return Ok(None) };
+        let mut detail = JobDetail { job: view, rank_reports: Vec::new() };
+        let of_it = self.waiting.iter().filter(|record| record.job() == Some(job));
+        of_it.filter(|record| !matches!(record.what, What::Ranks(..))).for_each(|record| record.show(&mut detail));
+        Ok(Some(detail.job))
+    }
+
     /// The newest jobs, the newest last.
     ///
     /// # Errors
@@ -232,7 +244,8 @@ impl Records {
         // They come in order, and there may be many of both.
         for (record, of) in self.waiting.iter().filter_map(|record| Some((record, record.job()?))) {
             let found = jobs.binary_search_by_key(&of.0, |detail| detail.job.job);
-            if let Some(detail) = found.ok().and_then(|at| jobs.get_mut(at)) {
+            let is_of_ranks = matches!(record.what, What::Ranks(..));
+            if let Some(detail) = found.ok().filter(|_| !is_of_ranks).and_then(|at| jobs.get_mut(at)) {
                 record.show(detail);
             }
         }

@@ -7,7 +7,7 @@ use coppice_api::job::Submission;
 use coppice_api::staging::ProgramStaging;
 use coppice_protocol::control::{Exit, RankCounters, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
-use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_protocol::pset::ToPset;
 use coppice_service_node::database::ProgramRow;
 use support::{Cluster, job};
 
@@ -41,7 +41,7 @@ fn end(cluster: &mut Cluster, job: JobId, exit: Exit, pages_fetched: u64) {
     for (node, rank) in nodes.into_iter().zip(0..) {
         let counters = RankCounters { pages_fetched, ..RankCounters::default() };
         let report = RankReport { counters, ..RankReport::ended(job, Rank(rank), exit) };
-        cluster.said(node, FromPset::Ended { node: NodeId(node), report });
+        cluster.said(node, support::behaviour::one_end(NodeId(node), report, &[]));
     }
 }
 

@@ -77,7 +77,7 @@ impl Served {
 
     async fn end(&self, job: u64, status: u8) {
         let report = support::behaviour::report(JobId(job), Rank(0), Exit::Status(status));
-        self.said(FromPset::Ended { node: NodeId(0), report }).await;
+        self.said(support::behaviour::one_end(NodeId(0), report, &[])).await;
     }
 
     /// Ends the cluster and returns it with all orders it gave.

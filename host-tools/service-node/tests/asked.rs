@@ -144,11 +144,11 @@ fn none_is_made_before_all_ranks_run_or_of_what_ends() {
     cluster.behaviour.launches = false;
     cluster.behaviour.obeys_kill = false;
     let id = submit(&mut cluster, 2);
-    cluster.said(0, FromPset::Launched { job: id, rank: Rank(0) });
+    cluster.said(0, FromPset::Launched { job: id, ranks: Rank(0).into() });
     ask(&mut cluster, 0, id);
     cluster.pass(ASKED_CHECKPOINT_INTERVAL * 2);
     assert!(ordered(&cluster).is_empty());
-    cluster.said(0, FromPset::Launched { job: id, rank: Rank(1) });
+    cluster.said(0, FromPset::Launched { job: id, ranks: Rank(1).into() });
     cluster.pass(SOON);
     assert_eq!(ordered(&cluster).len(), 1);
     made(&mut cluster, id, 1);

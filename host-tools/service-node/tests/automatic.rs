@@ -83,10 +83,10 @@ fn one_is_made_in_each_interval_from_when_all_ranks_run() {
     let mut cluster = Cluster::up(2, 2);
     cluster.behaviour.launches = false;
     let id = cluster.submit(of_policy(2)).expect("accepted");
-    cluster.said(0, FromPset::Launched { job: id, rank: Rank(0) });
+    cluster.said(0, FromPset::Launched { job: id, ranks: Rank(0).into() });
     cluster.pass(Duration::from_secs(100));
     assert_eq!(ordered(&cluster), 0, "not all ranks run");
-    cluster.said(0, FromPset::Launched { job: id, rank: Rank(1) });
+    cluster.said(0, FromPset::Launched { job: id, ranks: Rank(1).into() });
     for number in 1..=3 {
         cluster.pass(Duration::from_millis(29_999));
         assert_eq!(ordered(&cluster), number - 1);

@@ -123,7 +123,7 @@ fn happen(cluster: &mut Cluster, happening: &Happening, feeds: &mut Vec<Box<dyn 
             cluster.event(event);
         }
         Happening::RankRefused { job, rank, pset } => {
-            let refused = FromPset::Refused { job: JobId(job), rank: Rank(rank), reason: "no".into() };
+            let refused = FromPset::Refused { job: JobId(job), ranks: Rank(rank).into(), reason: "no".into() };
             cluster.behaviour.memory.refused(JobId(job), Rank(rank), |node| node.0 / PSET_SIZE == pset);
             let event = cluster.behaviour.said(PsetId(pset), refused);
             cluster.event(event);

@@ -12,7 +12,7 @@ use coppice_api::stream::JobEvent;
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::limits::OUTPUT_WINDOW_BYTES;
-use coppice_protocol::pset::{FromPset, Member, ToPset};
+use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::ship::Stream;
 use coppice_service_node::controller::{Event, Request};
 use coppice_service_node::feed::{Piece, Taker};
@@ -77,7 +77,12 @@ fn boots_a_bounded_number_at_a_time() {
 fn a_job_runs_on_its_block_and_exits_as_the_worst_of_its_ranks() {
     let mut cluster = Cluster::up(4, 2);
     let id = cluster.submit(job(3)).expect("accepted");
-    let member = |rank, node| Member { rank: Rank(rank), node: NodeId(node), use_retained: false, restore: None };
+    let member = |rank, node| support::cluster::Placed {
+        rank: Rank(rank),
+        node: NodeId(node),
+        use_retained: false,
+        restore: None,
+    };
     assert_eq!(cluster.members(id), [member(0, 0), member(1, 1), member(2, 2)]);
     let told: Vec<PsetId> = cluster.told().filter(|(_, told)| matches!(told, ToPset::Start(_))).map(|t| t.0).collect();
     assert_eq!(told, [PsetId(0), PsetId(1)]);
@@ -162,8 +167,8 @@ fn events_of_an_earlier_boot_are_ignored() {
     for stale in [
         FromPset::NodeLost { node: NodeId(0), generation: Generation(1), reason: "late".into() },
         FromPset::NodeLost { node: NodeId(7), generation: Generation(1), reason: "nobody".into() },
-        FromPset::Ended { node: NodeId(0), report: support::behaviour::report(JobId(99), Rank(0), Exit::Status(0)) },
-        FromPset::Launched { job: JobId(99), rank: Rank(5) },
+        support::behaviour::one_end(NodeId(0), support::behaviour::report(JobId(99), Rank(0), Exit::Status(0)), &[]),
+        FromPset::Launched { job: JobId(99), ranks: Rank(5).into() },
         FromPset::Output { job: JobId(99), rank: Rank(0), stream: Stream::Output, bytes: vec![1] },
     ] {
         let event = cluster.behaviour.said(PsetId(0), stale);
@@ -303,7 +308,7 @@ fn a_rank_that_cannot_be_killed_costs_its_node() {
 fn a_rank_that_cannot_be_started_ends_the_job() {
     let mut cluster = Cluster::up(2, 2);
     let id = cluster.submit(job(2)).expect("accepted");
-    let refused = FromPset::Refused { job: id, rank: Rank(1), reason: "no such directory".into() };
+    let refused = FromPset::Refused { job: id, ranks: Rank(1).into(), reason: "no such directory".into() };
     let event = cluster.behaviour.said(PsetId(0), refused);
     cluster.event(event);
     let ended = detail(&mut cluster, id);

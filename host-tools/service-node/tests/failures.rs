@@ -259,7 +259,7 @@ fn who_is_killed_before_it_begins_ends_as_one_that_was_killed() {
     let id = cluster.submit(job(1)).expect("accepted");
     let _feed = cluster.ask(|answer| Request::Attach(id, answer)).expect("attached");
     cluster.ask(|answer| Request::Kill(id, 9, answer)).expect("killed");
-    cluster.said(0, FromPset::Refused { job: id, rank: Rank(0), reason: "it was ended before".into() });
+    cluster.said(0, FromPset::Refused { job: id, ranks: Rank(0).into(), reason: "it was ended before".into() });
     let (state, exit, reason) = end_of(&mut cluster, id);
     assert_eq!((state, exit), (JobState::Ended, Some(137)));
     assert_eq!(reason.as_deref(), Some("ended by SIGKILL on request"));

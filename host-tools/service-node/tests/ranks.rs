@@ -40,10 +40,21 @@ fn outcomes(cluster: &mut Cluster, job: JobId) -> Vec<(u32, RankOutcome)> {
 fn each_node_has_the_ranks_that_follow() {
     let mut cluster = Cluster::up(4, 2);
     let id = cluster.submit(on_each(5, 2)).expect("accepted");
-    let member = |rank, node| Member { rank: Rank(rank), node: NodeId(node), use_retained: false, restore: None };
+    let member = |rank, node| support::cluster::Placed {
+        rank: Rank(rank),
+        node: NodeId(node),
+        use_retained: false,
+        restore: None,
+    };
     assert_eq!(cluster.members(id), [member(0, 0), member(1, 0), member(2, 1), member(3, 1), member(4, 2)]);
     let starts = starts(&cluster, id);
-    assert_eq!(starts.iter().map(|(pset, start)| (pset.0, start.members.len())).collect::<Vec<_>>(), [(0, 4), (1, 1)]);
+    // Each is told of a node once.
+    let told = |(pset, start): &(PsetId, StartJob)| {
+        let member = |member: &Member| (member.node.0, member.first.0, member.count);
+        (pset.0, start.members.iter().map(member).collect())
+    };
+    let told: Vec<(u32, Vec<_>)> = starts.iter().map(told).collect();
+    assert_eq!(told, [(0, vec![(0, 0, 2), (1, 2, 2)]), (1, vec![(2, 4, 1)])]);
     for (_, start) in &starts {
         assert_eq!((start.size, start.world.ranks_per_node), (5, 2));
         assert_eq!(start.world.nodes, [NodeRange { first: NodeId(0), count: 3 }]);

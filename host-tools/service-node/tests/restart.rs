@@ -64,7 +64,7 @@ fn whoever_waits_for_all_ranks_hears_of_them_or_of_the_end() {
     let mut running = cluster.ask_and_wait(|answer| Request::Running(id, answer));
     for rank in 0..4 {
         assert!(running.try_recv().is_err(), "rank {rank} does not run yet");
-        let launched = cluster.behaviour.said(PsetId(0), FromPset::Launched { job: id, rank: Rank(rank) });
+        let launched = cluster.behaviour.said(PsetId(0), FromPset::Launched { job: id, ranks: Rank(rank).into() });
         cluster.event(launched);
     }
     let place = |(rank, node)| Place { rank: Rank(rank), node: NodeId(node) };

@@ -281,10 +281,10 @@ fn running_is_when_all_ranks_run() {
     for (node, at_ns, running) in [(0u32, 15, None), (1, 20, Some(20))] {
         let now = cluster.now().realtime_ns;
         cluster.pass(Duration::from_nanos(at_ns - now));
-        cluster.said(node, FromPset::Launched { job: id, rank: Rank(node) });
+        cluster.said(node, FromPset::Launched { job: id, ranks: Rank(node).into() });
         // Said twice: what counts is the first time.
         cluster.pass(Duration::from_nanos(1));
-        cluster.said(node, FromPset::Launched { job: id, rank: Rank(node) });
+        cluster.said(node, FromPset::Launched { job: id, ranks: Rank(node).into() });
         let view = cluster.job(id).job;
         assert_eq!(view.running_at_ns, running);
         assert_eq!(view.state == JobState::Running, running.is_some());
@@ -307,7 +307,7 @@ fn an_answer_is_kept_whatever_becomes_of_the_rank() {
     // One that was refused by the I/O node left its node as it was.
     cluster.run_on(program(1), &[0, 1]);
     let id = start(&mut cluster, program(1), 2);
-    cluster.said(0, FromPset::Refused { job: id, rank: Rank(0), reason: "no such directory".into() });
+    cluster.said(0, FromPset::Refused { job: id, ranks: Rank(0).into(), reason: "no such directory".into() });
     assert_eq!(cluster.job(id).job.state, JobState::Ended);
     assert_eq!(held(&cluster.nodes()[0]), [(1, PAGES)]);
 }

@@ -47,7 +47,7 @@ fn end(job: JobId, first_lost: &[u32]) -> FromPset {
 
 fn ended(job: JobId, (rank, node): (u32, u32), counts: Vec<MemberCounts>) -> FromPset {
     let report = RankReport { transfers: counts, ..RankReport::ended(job, Rank(rank), Exit::Status(0)) };
-    FromPset::Ended { node: NodeId(node), report }
+    support::behaviour::one_end(NodeId(node), report, &[])
 }
 
 fn transfers(cluster: &mut Cluster, job: JobId) -> Vec<TransferView> {

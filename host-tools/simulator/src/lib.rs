@@ -6,11 +6,13 @@
 //! What must hold is said by the [`checkers`], each in a file of its own.
 //!
 //! `cargo run -p coppice-simulator -- sessions --seeds 1000` tries many seeds, `--seed 17 --trace` shows one. Whole
-//! clusters are in [`cluster`], transfers to many members in [`distribution`].
+//! clusters are in [`cluster`], jobs on very many small nodes in [`crowd`], transfers to many members in
+//! [`distribution`].
 
 pub mod checkers;
 pub mod cluster;
 mod context;
+pub mod crowd;
 pub mod distribution;
 mod faults;
 mod io_node;

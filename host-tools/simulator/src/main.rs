@@ -1,5 +1,6 @@
 //! Tries seeds until something does not hold, or shows one.
 
+mod crowds;
 mod starts;
 mod transfers;
 
@@ -52,6 +53,8 @@ enum What {
         #[arg(long, value_name = "S", default_value_t = 60)]
         shrink: u64,
     },
+    /// One job on a cluster of very many nodes: what it costs the service node
+    Crowd(crowds::Crowd),
     /// The start of a large job, in the old order and in the new one
     Startup(starts::Starts),
     /// One file to many members, in several ways
@@ -83,6 +86,7 @@ fn main() -> anyhow::Result<()> {
             show(&failure, seeds.trace);
             anyhow!("{failure}; again with: sessions --seed {} --trace", failure.seed)
         }),
+        What::Crowd(crowd) => crowd.show(),
         What::Distribution(transfer) => transfer.show(),
         What::Startup(starts) => starts.show(),
         What::Cluster { seeds, nodes, pset_size, users, whole, faulty, only, shrink } => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coppice_protocol::control::{Launch, RankReport, ToIoNode, ToNode};
+use coppice_protocol::control::{Ends, Launch, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
 use coppice_protocol::retain::{Discard, Retain, RetainedProgram};
 use coppice_protocol::session::Identity;
@@ -80,11 +80,12 @@ impl Orders {
     /// A boot says something.
     pub(crate) fn heard(&mut self, boot: Identity, message: ToIoNode) {
         match message {
-            ToIoNode::Ended(RankReport { job, retention, .. }) => {
+            ToIoNode::Ended(Ends { held, reports }) => {
                 // It may be said again long after.
-                if self.running.get(&boot).is_some_and(|launch| launch.job == job) {
+                let is_its = |launch: &Launch| reports.iter().any(|report| report.job == launch.job);
+                if self.running.get(&boot).is_some_and(is_its) {
                     self.running.remove(&boot);
-                    self.believed.insert(boot, retention.held);
+                    self.believed.insert(boot, held);
                 }
             }
             ToIoNode::Discarded(answer) => {
@@ -140,7 +141,8 @@ fn launch(job: JobId, program: ProgramId, use_retained: bool, context: &mut Cont
     let variables = context.random.length(0, 400);
     Launch {
         job,
-        rank: Rank(0),
+        first: Rank(0),
+        count: 1,
         size: 1,
         program,
         program_bytes: 1 << 20,
@@ -158,7 +160,7 @@ fn launch(job: JobId, program: ProgramId, use_retained: bool, context: &mut Cont
             [coppice_protocol::ids::NodeId(0)],
         ),
         staging: None,
-        traced: false,
+        traced: coppice_protocol::trace::Traced::None,
         core_file: false,
         outlives_ranks: false,
         universe: 0,

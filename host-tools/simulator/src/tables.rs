@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use coppice_protocol::control::{Exit, Launch, RankReport, ToIoNode};
+use coppice_protocol::control::{Ends, Exit, Launch, RankReport, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, ProgramId, Rank};
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 use coppice_protocol::retain::{
@@ -107,13 +107,13 @@ impl Tables {
 
     /// Starts a process, on its program's table if it is to and there is one.
     pub(crate) fn launch(&mut self, launch: &Launch) -> Started {
-        let Launch { job, rank, program, .. } = *launch;
+        let Launch { job, first: rank, program, .. } = *launch;
         if let Some(report) = self.ended.iter().find(|report| report.job == job) {
-            return Started::Ended(ToIoNode::Ended(report.clone()));
+            return Started::Ended(self.end_of(report.clone()));
         }
         match &self.running {
             Some(process) if process.job == job => return Started::Already,
-            Some(_) => return Started::Ended(ToIoNode::Ended(RankReport::ended(job, rank, Exit::NotStarted))),
+            Some(_) => return Started::Ended(self.end_of(RankReport::ended(job, rank, Exit::NotStarted))),
             None => {}
         }
         let found = if launch.use_retained && self.held.contains(&program) { pages(program) } else { 0 };
@@ -132,9 +132,14 @@ impl Tables {
             self.held.pop();
         }
         let mut report = RankReport::ended(job, rank, Exit::Status(0));
-        report.retention = RankRetention { found, walk: WalkCounts::default(), held: tables(&self.held) };
+        report.retention = RankRetention { found, walk: WalkCounts::default() };
         remember(&mut self.ended, report.clone());
-        Some(ToIoNode::Ended(report))
+        Some(self.end_of(report))
+    }
+
+    /// A rank has ended.
+    fn end_of(&self, report: RankReport) -> ToIoNode {
+        ToIoNode::Ended(Ends { held: tables(&self.held), reports: vec![report] })
     }
 
     /// Something is said that must not be lost with a connection.

@@ -18,7 +18,7 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use coppice_protocol::control::{Launch, MemoryStatus, NodeStatus, RankReport};
+use coppice_protocol::control::{MemoryStatus, NodeStatus, Order, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
@@ -41,7 +41,7 @@ use crate::ship::{Client, Ship};
 pub trait Processes: Send + Sync {
     /// Starts a process and runs it to its end; everything it had is gone when the future is done. Tells `started`
     /// right before the process's first instruction.
-    fn launch(&self, launch: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport>;
+    fn launch(&self, order: Order, client: Client, started: Started) -> BoxFuture<'static, RankReport>;
 
     /// Cuts the node back to one program's pages. `None`, and nothing changes, if it holds none of that program.
     fn retain(&self, program: ProgramId) -> Option<WalkCounts>;

@@ -13,16 +13,18 @@ mod tests;
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU32;
 
 use coppice_hal::frames::FramePool;
 use coppice_hal::user::UserThread;
-use coppice_protocol::control::{Launch, RankReport};
+use coppice_protocol::control::{Order, RankReport};
+use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::retain::{RankRetention, WalkCounts};
 use coppice_protocol::syscalls;
+use coppice_protocol::text::ByteString;
 
 use self::frozen::TakenDown;
 pub use self::frozen::freeze_every;
@@ -55,7 +57,7 @@ use crate::thread;
 /// Starts a process and runs it to its end, or until `switch` is used; everything it had is gone when the future is
 /// done. `seat` is its place at PMI. `started` is called right before its first instruction.
 pub(crate) fn launch(
-    order: Launch,
+    order: Order,
     client: Client,
     job: Arc<JobOnNode>,
     node: NodeFacts,
@@ -69,12 +71,10 @@ pub(crate) fn launch(
     let quota = Arc::new(node.quota.share(load::on_the_node(&order)));
     let node = NodeFacts { quota, servers: seat.servers(), ..node };
     async move {
-        let mut order = order;
-        order.environment = seat.environment(&order.environment);
+        let (id, rank) = (order.job, order.rank);
+        let own = Own { environment: seat.environment(&order.own_environment()) };
         let entered = net::job::enter(&order, &*node.network, &nodes_quota);
         job.is_in_network(&*node.network, &nodes_quota);
-        // The job has them, too.
-        (order.world.nodes, order.world.kin, order.origin) = (Vec::new(), None, None);
         let shared = Arc::clone(&job);
         let mut life = Life { seat, process: None, launch_ns: 0, run_ns: 0 };
         let facts = Facts { client, job, node, ordered_ns };
@@ -86,11 +86,11 @@ pub(crate) fn launch(
                 .ready(&order, facts.job.as_tenant(), facts.node.as_site())
                 .await
                 .map_err(End::not_started)?;
-            life.start(&order, facts, &switch, started).await
+            life.start(&order, &own, facts, &switch, started).await
         };
         let begun = executor::race(switch.killed(), starting).await;
-        // They are on its stack.
-        (order.arguments, order.environment) = (Vec::new(), Vec::new());
+        // What it is to know is on its stack.
+        drop((order, own));
         let end = match begun {
             Either::First(signal) => End::signal(signal),
             Either::Second(Err(end)) => end,
@@ -109,13 +109,18 @@ pub(crate) fn launch(
         shared.saving.forget();
         let transfers = shared.staging.counts();
         drop(shared);
-        let report = life.report(&order, end, &retention).await;
+        let report = life.report((id, rank), end, &retention).await;
         let report = RankReport { barriers: life.seat.barriers(), transfers, ..report };
         life.into_seat().leave().await;
         // What the last rank of the job leaves with it is gone before its end is known.
         taken_apart(frames, retention).await;
         report
     }
+}
+
+/// What a launch says of one rank, and not of the others here.
+struct Own {
+    environment: Vec<ByteString>,
 }
 
 /// What a process starts with.
@@ -141,15 +146,16 @@ impl Life {
     /// Makes the process and starts its first thread.
     async fn start(
         &mut self,
-        order: &Launch,
+        order: &Order,
+        own: &Own,
         Facts { client, job, node, ordered_ns }: Facts,
         switch: &KillSwitch,
         started: impl FnOnce() + Send,
     ) -> Result<Arc<Process>, End> {
-        if let Some(from) = order.restore {
+        if let Some(from) = order.restores().map_err(|error| End::not_started(error.to_string()))? {
             let Self { seat, process: mine, launch_ns, .. } = self;
             let made_it = |made: &Arc<Process>| {
-                made.follow_tracer(made.job.is_traced(order.rank, order.traced));
+                made.follow_tracer(made.job.is_traced(order.rank, order.is_traced()));
                 *mine = Some(Arc::clone(made));
                 *launch_ns = clock::monotonic_ns().saturating_sub(ordered_ns);
                 started();
@@ -161,13 +167,13 @@ impl Life {
         }
         let no_memory = |_| End::not_started(String::from("the node has no memory for a process"));
         let mut charge = node.quota.charge(Identity::bytes(order)).map_err(no_memory)?;
-        let _launching = node.quota.charge(load::strings_bytes(order)).map_err(no_memory)?;
+        let _launching = node.quota.charge(load::strings_bytes(order, &own.environment)).map_err(no_memory)?;
         let identity = Identity::of(order);
         let cores = identity.cores(&order.world, executor::cores());
         charge.grow(Process::bytes(cores)).map_err(no_memory)?;
         let Prepared { image, directory } =
             load::prepare(order, &client, &job, &node).await.map_err(End::not_started)?;
-        let (space, stack) = load::load(order, &image, &job, &node).map_err(End::not_started)?;
+        let (space, stack) = load::load(order, &own.environment, &image, &job, &node).map_err(End::not_started)?;
         let files = descriptors(&client, &self.seat, &node.quota).map_err(no_memory)?;
         let process = Arc::new(Process {
             threads: Arc::new(identity.threads(&order.world, thread::LIFE_BYTES)),
@@ -197,7 +203,7 @@ impl Life {
             process.signals.lock().leave_cores();
         }
         process.job.join(&process);
-        process.follow_tracer(process.job.is_traced(order.rank, order.traced));
+        process.follow_tracer(process.job.is_traced(order.rank, order.is_traced()));
         self.process = Some(Arc::clone(&process));
         // From here on signals go to the process; what came before is in the switch. It looks when it begins.
         if let Some(signal) = switch.take_stop() {
@@ -264,9 +270,9 @@ impl Life {
     }
 
     /// Cuts back what is left of the process and says what became of it.
-    async fn report(&self, order: &Launch, end: End, retention: &Arc<Retention>) -> RankReport {
+    async fn report(&self, (job, rank): (JobId, Rank), end: End, retention: &Arc<Retention>) -> RankReport {
         let Some(process) = &self.process else {
-            return report::of_nothing(order, end, retention.held());
+            return report::of_nothing(job, rank, end);
         };
         process.closer.abandon();
         let report = report::of(process, end, self.launch_ns, self.run_ns);
@@ -406,7 +412,7 @@ async fn cut_back(process: Arc<Process>, retention: Arc<Retention>) -> RankReten
     if let Some(table) = table {
         walk.zeroed += retention.keep(table, walk);
     }
-    RankRetention { found, walk, held: retention.held() }
+    RankRetention { found, walk }
 }
 
 /// Waits until nothing is left of what nobody needs any more, and takes part in the work, in turns with the programs.

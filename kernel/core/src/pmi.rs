@@ -37,7 +37,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use coppice_protocol::control::Launch;
+use coppice_protocol::control::Order;
 use coppice_protocol::ids::{JobId, JobNode, NodeId, Rank};
 use coppice_protocol::pmi::Placement;
 use coppice_protocol::spawn::Spawned;
@@ -89,7 +89,7 @@ impl Pmi {
     ///
     /// # Errors
     /// The rank has no place on this node, or is there already: one line that says so.
-    pub(crate) fn join(&self, launch: &Launch, failures: Failures) -> Result<Seat, String> {
+    pub(crate) fn join(&self, launch: &Order, failures: Failures) -> Result<Seat, String> {
         let (id, rank) = (launch.job, launch.rank);
         let mut jobs = self.shared.jobs.lock();
         if !jobs.contains_key(&id) {

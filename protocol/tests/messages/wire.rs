@@ -3,10 +3,10 @@
 
 use core::fmt::Write;
 
-use coppice_protocol::checkpoint::{ObjectId, Part, PartOf, Restore, Saving};
+use coppice_protocol::checkpoint::{ObjectId, Part, PartOf, Saving};
 use coppice_protocol::control::{
-    Dying, Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount,
-    ToIoNode, ToNode, Waiting,
+    Dying, Ends, Exit, JobFailure, Launch, MemoryStatus, NodeRestore, NodeStatus, RankCounters, RankReport, Signal,
+    SyscallCount, ToIoNode, ToNode, Waiting,
 };
 use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
@@ -16,8 +16,9 @@ use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, Memor
 use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, Query, Question, What};
 use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, KeepProgress, Kept, KeptTransfer};
 use coppice_protocol::personality::NodeKey;
-use coppice_protocol::pset::{self, FromPset, Member, Pulled, StartJob, ToPset};
+use coppice_protocol::pset::{self, FromPset, Member, NodeEnds, Pulled, StartJob, ToPset};
 use coppice_protocol::psets::PsetTable;
+use coppice_protocol::ranks::Ranks;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::region::SlotKey;
 use coppice_protocol::retain::{
@@ -45,7 +46,6 @@ const KEPT: RetainedProgram = RetainedProgram { held_as: HeldAs::File, ..HELD };
 
 const OBJECT: ObjectId = ObjectId([0xdd; 32]);
 const SLOT: SlotKey = SlotKey { slot: 2, key: 9 };
-const RESTORE: Restore = Restore { rank: OBJECT, node: ObjectId([0xee; 32]), by: 9, keep_files: true };
 
 const INSPECT: Inspect = Inspect { request: 8, job: JOB, rank: RANK, query: OBJECTS };
 const DYING: Dying = Dying { job: JOB, rank: RANK, signal: 11 };
@@ -134,10 +134,22 @@ fn report() -> RankReport {
             bytes_read: 8,
         },
         syscalls: vec![SyscallCount { number: -1, calls: 9, unknown: 10 }],
-        retention: RankRetention { found: 11, walk: WALK, held: vec![HELD] },
+        retention: RankRetention { found: 11, walk: WALK },
         barriers: 12,
         transfers: vec![MemberCounts { file: 1, asked: 13, answered: 14, wrong: 15, crossed_bytes: 16 }],
     }
+}
+
+fn ends() -> Ends {
+    Ends { held: vec![HELD], reports: vec![report()] }
+}
+
+fn ranks() -> Ranks {
+    [RANK, Rank(RANK.0 + 1), Rank(RANK.0 + 3)].into_iter().collect()
+}
+
+fn restore() -> NodeRestore {
+    NodeRestore { node: ObjectId([0xee; 32]), ranks: vec![OBJECT; 2], by: 9, keep_files: true }
 }
 
 fn retained(outcome: RetainOutcome) -> Retained {
@@ -235,7 +247,8 @@ fn control() {
     let mut table = String::new();
     let launch = Launch {
         job: JOB,
-        rank: RANK,
+        first: RANK,
+        count: 2,
         size: 8,
         program: PROGRAM,
         program_bytes: 5000,
@@ -249,10 +262,10 @@ fn control() {
         use_retained: true,
         world: world(),
         staging: Some(staging()),
-        traced: true,
+        traced: Traced::Rank(RANK),
         core_file: true,
         outlives_ranks: true,
-        restore: Some(RESTORE),
+        restore: Some(restore()),
         universe: 12,
         origin: Some(Box::new(origin())),
     };
@@ -270,8 +283,8 @@ fn control() {
         &ToIoNode::Ready(NodeStatus { kernel: "0.1".into(), boot_ns: 9, boot_idle_ns: 5, cores: 2, memory: MEMORY }),
     );
     line(&mut table, "Pong", &ToIoNode::Pong { sequence: 1, memory: MEMORY });
-    line(&mut table, "Launched", &ToIoNode::Launched { job: JOB, rank: RANK });
-    line(&mut table, "Ended", &ToIoNode::Ended(report()));
+    line(&mut table, "Launched", &ToIoNode::Launched { job: JOB, ranks: ranks() });
+    line(&mut table, "Ended", &ToIoNode::Ended(ends()));
     line(&mut table, "Failed", &ToIoNode::Failed(failure()));
     line(&mut table, "Waits", &ToIoNode::Waits(Waiting { job: JOB, barrier: 13 }));
     let outcomes = [
@@ -410,7 +423,7 @@ fn pset() {
         group: 1001,
         umask: 0o22,
         input_rank: Some(Rank(0)),
-        members: vec![Member { rank: RANK, node, use_retained: true, restore: Some(RESTORE) }],
+        members: vec![Member { node, first: RANK, count: 2, use_retained: true, restore: Some(restore()) }],
         world: world(),
         staging: Some(staging()),
         staged_files: vec!["s".into()],
@@ -450,13 +463,13 @@ fn pset() {
     line(&mut table, "Listening", &FromPset::Listening);
     line(&mut table, "NodeReady", &FromPset::NodeReady { node, generation, status });
     line(&mut table, "NodeLost", &FromPset::NodeLost { node, generation, reason: "why".into() });
-    line(&mut table, "Launched", &FromPset::Launched { job: JOB, rank: RANK });
-    line(&mut table, "Ended", &FromPset::Ended { node, report: report() });
+    line(&mut table, "Launched", &FromPset::Launched { job: JOB, ranks: ranks() });
+    line(&mut table, "Ended", &FromPset::Ended(vec![NodeEnds { node, ends: ends() }]));
     line(&mut table, "Failed", &FromPset::Failed { node, failure: failure() });
     line(&mut table, "Waits", &FromPset::Waits(Waiting { job: JOB, barrier: 13 }));
     line(&mut table, "Retained", &FromPset::Retained { node, answer: retained(RetainOutcome::Kept(WALK)) });
     line(&mut table, "Discarded", &FromPset::Discarded { node, answer: discarded() });
-    line(&mut table, "Refused", &FromPset::Refused { job: JOB, rank: RANK, reason: "why".into() });
+    line(&mut table, "Refused", &FromPset::Refused { job: JOB, ranks: ranks(), reason: "why".into() });
     line(&mut table, "Output", &FromPset::Output { job: JOB, rank: RANK, stream: Stream::Output, bytes: vec![10] });
     line(&mut table, "InputTaken", &FromPset::InputTaken { job: JOB, bytes: 1 });
     line(&mut table, "Ras", &FromPset::Ras { node: Some(node), event: event() });

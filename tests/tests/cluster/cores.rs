@@ -164,7 +164,7 @@ fn cores_that_do_not_come_up_are_left_out() {
         rig.wait_for_output("spinning\n").await;
         control.order(&ToNode::Kill { job: JobId(1) }).await;
         match control.next().await {
-            Some(ToIoNode::Ended(report)) => assert_eq!(report.exit, Exit::Signal(9), "{report:?}"),
+            Some(ToIoNode::Ended(ends)) => assert_eq!(ends.reports[0].exit, Exit::Signal(9), "{ends:?}"),
             other => panic!("{other:?} where the job should end"),
         }
     });

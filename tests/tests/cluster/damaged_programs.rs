@@ -19,7 +19,7 @@ async fn run(rig: &Rig, control: &Wire, job: u64, program: ProgramId) -> (RankRe
     let (mut ended, mut found) = (None, Vec::new());
     loop {
         match control.next_or_event().await {
-            Some(ToIoNode::Ended(report)) if report.job == JobId(job) => ended = Some(report),
+            Some(ToIoNode::Ended(mut ends)) if ends.reports[0].job == JobId(job) => ended = ends.reports.pop(),
             Some(ToIoNode::Ras(event)) if event.kind == RasKind::DamagedProgram => found.push(event),
             Some(ToIoNode::Ras(_) | ToIoNode::Launched { .. }) => {}
             other => panic!("{other:?} where a job should end"),

@@ -54,7 +54,9 @@ async fn start(rig: &Rig, control: &Wire, job: u64, arguments: &[&str]) {
 
 async fn end(control: &Wire, job: u64) {
     match control.next().await {
-        Some(ToIoNode::Ended(report)) => assert_eq!((report.job, report.exit), (JobId(job), Exit::Status(0))),
+        Some(ToIoNode::Ended(ends)) => {
+            assert_eq!((ends.reports[0].job, ends.reports[0].exit), (JobId(job), Exit::Status(0)));
+        }
         other => panic!("{other:?} where a job should end"),
     }
 }

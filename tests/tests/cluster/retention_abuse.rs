@@ -48,7 +48,7 @@ impl Stage {
     async fn end(&self, job: u64) -> RankReport {
         loop {
             match self.control.next().await {
-                Some(ToIoNode::Ended(report)) if report.job == JobId(job) => return report,
+                Some(ToIoNode::Ended(mut ends)) if ends.reports[0].job == JobId(job) => return ends.reports.remove(0),
                 // Said again on a new connection.
                 Some(ToIoNode::Launched { job: launched, .. }) if launched == JobId(job) => {}
                 other => panic!("{other:?} where a job should end"),

@@ -35,7 +35,8 @@ use crate::{build, setup};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only the group with this name: node, launch, io, retain, net, pmi, fences, poll, threads, frozen, checkpoint, sections,
-    /// staging, copies, pages, beside, or, simulated and only if they are named, distribution and startup
+    /// staging, copies, pages, beside, or, simulated and only if they are named, distribution, crowd and
+    /// startup
     group: Option<String>,
     /// With distribution or startup: also draw how time grows with the number of members or nodes, to this file (SVG);
     /// some minutes
@@ -82,11 +83,11 @@ const GROUPS: &[(&str, Group)] = &[
 /// # Errors
 /// If a cluster cannot be brought up or a measurement fails.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.plot.is_some() && !options.group.as_deref().is_some_and(|name| simulated::DRAWN.contains(&name)) {
+        bail!("--plot is for the groups {} alone", simulated::DRAWN.join(" and "));
+    }
     if let Some(name) = options.group.as_deref().filter(|name| simulated::NAMES.contains(name)) {
         return simulated::show(name, options.plot.as_deref());
-    }
-    if options.plot.is_some() {
-        bail!("--plot is for the groups {} alone", simulated::NAMES.join(" and "));
     }
     let groups: Vec<_> =
         GROUPS.iter().filter(|(name, _)| options.group.as_deref().is_none_or(|wanted| wanted == *name)).collect();

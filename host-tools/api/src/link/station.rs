@@ -206,7 +206,7 @@ mod tests {
             ("io5-3", "io5-3 counts down"),
             ("1,2,1", "1 is named twice"),
             ("io0,0,io0", "io0 is named twice"),
-            ("0,512", "there is no node 512"),
+            ("0,16384", "there is no node 16384"),
             ("99999999999999999999999999", "there is no node 99999999999999999999:"),
         ];
         for (text, words) in cases {

@@ -385,7 +385,7 @@ mod tests {
             ("5-3", "give 3-5"),
             ("1,2,1", "node 1 is named twice"),
             ("0-3,2", "node 2 is named twice"),
-            (&beyond, "there is no node 512"),
+            (&beyond, "there is no node 16384"),
             ("0-4294967295", "there is no node 4294967295"),
             ("99999999999999999999", "there is no node 99999999999999999999"),
         ];

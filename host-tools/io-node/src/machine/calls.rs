@@ -131,7 +131,7 @@ impl Machine {
         };
         call.stage = Stage::InLine;
         let is_turn =
-            job.rank_mut(call.owner.rank).is_some_and(|rank| rank.turns.take(id, BLOCKING_THREADS_PER_RANK_MAX))
+            job.ranks.get_mut(call.owner.rank).is_some_and(|rank| rank.turns.take(id, BLOCKING_THREADS_PER_RANK_MAX))
                 && job.turns.take(id, BLOCKING_THREADS_PER_JOB_MAX);
         if is_turn {
             self.run(id);
@@ -184,7 +184,7 @@ impl Machine {
 /// A call of that rank has given its thread back: which calls have one now. The rank's next one stands in the job's
 /// line first.
 fn next_turns(job: &mut Job, owner: Owner) -> [Option<CallId>; 2] {
-    let of_rank = job.rank_mut(owner.rank).and_then(|rank| rank.turns.give());
+    let of_rank = job.ranks.get_mut(owner.rank).and_then(|rank| rank.turns.give());
     let of_job = job.turns.give();
     let more = of_rank.filter(|call| job.turns.take(*call, BLOCKING_THREADS_PER_JOB_MAX));
     [of_job, more]
@@ -194,7 +194,7 @@ fn next_turns(job: &mut Job, owner: Owner) -> [Option<CallId>; 2] {
 fn leave_lines(job: &mut Job, owner: Owner, calls: impl Iterator<Item = CallId>) {
     for call in calls {
         let was_in_jobs = job.turns.leave(call);
-        if let Some(rank) = job.rank_mut(owner.rank) {
+        if let Some(rank) = job.ranks.get_mut(owner.rank) {
             rank.turns.line.clear();
             if was_in_jobs {
                 rank.turns.give();

@@ -1,13 +1,15 @@
 //! The control service: what a node says of itself and of its ranks.
 
-use coppice_protocol::control::{Dying, JobFailure, RankReport, ToIoNode, Waiting};
-use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::control::{Dying, Ends, JobFailure, RankReport, ToIoNode, Waiting};
+use coppice_protocol::ids::JobId;
 use coppice_protocol::pset::FromPset;
-use coppice_protocol::retain::Retained;
+use coppice_protocol::ranks::Ranks;
+use coppice_protocol::retain::{Retained, RetainedProgram};
 use coppice_protocol::session::Identity;
 use coppice_protocol::ship::Owner;
 use coppice_protocol::spawn::Spawn;
 
+use super::ranks::RankState;
 use super::{Machine, Now};
 
 impl Machine {
@@ -24,8 +26,8 @@ impl Machine {
                     self.outbox.push(FromPset::Memory { node, generation, memory });
                 }
             }
-            ToIoNode::Launched { job, rank } => self.launched(identity, job, rank),
-            ToIoNode::Ended(report) => self.ended(identity, report, now),
+            ToIoNode::Launched { job, ranks } => self.launched(identity, job, &ranks),
+            ToIoNode::Ended(ends) => self.all_ended(identity, ends, now),
             ToIoNode::Failed(failure) => self.failed(identity, failure),
             ToIoNode::Waits(waiting) => self.waits_at_barrier(identity, waiting),
             ToIoNode::Retained(answer) => self.retained(identity, answer),
@@ -40,14 +42,26 @@ impl Machine {
         }
     }
 
-    fn launched(&mut self, identity: Identity, job: JobId, rank: Rank) {
-        let Some((of, _)) = self.jobs.rank_on(identity.node, Owner { job, rank }) else { return };
-        let Some(state) = of.rank_mut(rank).filter(|rank| !rank.has_ended && !rank.is_launched) else { return };
-        state.is_launched = true;
-        self.outbox.push(FromPset::Launched { job, rank });
+    fn launched(&mut self, Identity { node, .. }: Identity, id: JobId, ranks: &Ranks) {
+        let Some(job) = self.jobs.get_mut(id).filter(|job| job.later.is_none()) else { return };
+        // No node speaks for another's ranks.
+        let Some(member) = job.ranks.on(node) else { return };
+        let end = member.first.0.saturating_add(member.count);
+        for rank in ranks.of_job(end) {
+            let state = job.ranks.get_mut(rank).filter(|state| state.node == node);
+            if state.is_some_and(RankState::launched) {
+                self.outbox.launched(id, rank);
+            }
+        }
     }
 
-    fn ended(&mut self, identity: Identity, report: RankReport, now: Now) {
+    fn all_ended(&mut self, identity: Identity, Ends { held, reports }: Ends, now: Now) {
+        for report in reports {
+            self.ended(identity, report, &held, now);
+        }
+    }
+
+    fn ended(&mut self, identity: Identity, report: RankReport, held: &[RetainedProgram], now: Now) {
         let owner = Owner { job: report.job, rank: report.rank };
         let Some((job, _)) = self.jobs.rank_on(identity.node, owner) else {
             tracing::warn!(node = %identity.node, ?owner, "report about a rank that is not there");
@@ -56,7 +70,7 @@ impl Machine {
         let place = job.place;
         // The node repeats what may have been lost with a connection.
         if self.end_rank(owner, now) {
-            self.tell_end_when_closed(place, identity.node, report, now);
+            self.tell_end_when_closed(place, identity.node, report, held, now);
         }
     }
 
@@ -84,7 +98,7 @@ impl Machine {
     fn spawns(&mut self, Identity { node, .. }: Identity, spawn: Spawn) {
         let owner = Owner { job: spawn.job, rank: spawn.rank };
         let is_there = self.jobs.rank_on(node, owner).is_some_and(|(job, _)| {
-            job.rank(spawn.rank).is_some_and(|rank| !rank.has_ended) && spawn.wanted.is_within_limits()
+            job.ranks.get(spawn.rank).is_some_and(|rank| !rank.has_ended()) && spawn.wanted.is_within_limits()
         });
         if is_there {
             self.outbox.push(FromPset::Spawns { node, spawn });

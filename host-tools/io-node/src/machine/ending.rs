@@ -1,11 +1,12 @@
 //! Ends that take a moment: of ranks, whose files are closed first, so that whoever hears of the end finds their room
 //! free; and of the I/O node, whose nodes are told to power off.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_protocol::control::{RankReport, ToNode};
 use coppice_protocol::ids::{NodeId, Rank};
-use coppice_protocol::pset::FromPset;
+use coppice_protocol::retain::RetainedProgram;
 
 use super::effect::{Effect, PlaceId};
 use super::lines::LineId;
@@ -18,18 +19,49 @@ use crate::limits::{CLOSE_TIME_MAX, SHUTDOWN_GRACE};
 /// it said comes in order.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
-    reports: BTreeMap<(PlaceId, Rank), (NodeId, RankReport)>,
+    ends: BTreeMap<(PlaceId, Rank), End>,
+    /// Those of each node that has any.
+    on: BTreeMap<NodeId, BTreeSet<(PlaceId, Rank)>>,
+}
+
+/// What is to be told.
+#[derive(Debug)]
+struct End {
+    node: NodeId,
+    report: RankReport,
+    /// What the node holds.
+    held: Vec<RetainedProgram>,
 }
 
 impl Closing {
     /// How many there are.
     pub(super) fn count(&self) -> usize {
-        self.reports.len()
+        self.ends.len()
     }
 
     /// Whether there is one of that node.
     pub(super) fn has_of(&self, node: NodeId) -> bool {
-        self.reports.values().any(|(of, _)| *of == node)
+        self.on.contains_key(&node)
+    }
+
+    fn add(&mut self, key: (PlaceId, Rank), end: End) {
+        self.on.entry(end.node).or_default().insert(key);
+        self.ends.insert(key, end);
+    }
+
+    fn take(&mut self, key: (PlaceId, Rank)) -> Option<End> {
+        let end = self.ends.remove(&key)?;
+        if let Entry::Occupied(mut on) = self.on.entry(end.node) {
+            on.get_mut().remove(&key);
+            if on.get().is_empty() {
+                on.remove();
+            }
+        }
+        Some(end)
+    }
+
+    fn take_all(&mut self, node: NodeId) -> impl Iterator<Item = End> {
+        self.on.remove(&node).into_iter().flatten().filter_map(|key| self.ends.remove(&key))
     }
 }
 
@@ -42,15 +74,22 @@ pub(super) struct Stopping {
 
 impl Machine {
     /// A rank has ended, which is told when its files are closed; not much later, as a mount may not answer.
-    pub(super) fn tell_end_when_closed(&mut self, place: PlaceId, node: NodeId, report: RankReport, now: Now) {
+    pub(super) fn tell_end_when_closed(
+        &mut self,
+        place: PlaceId,
+        node: NodeId,
+        report: RankReport,
+        held: &[RetainedProgram],
+        now: Now,
+    ) {
         self.timers.set(now.ns + ns(CLOSE_TIME_MAX), Timer::Closing(place, report.rank));
-        self.closing.reports.insert((place, report.rank), (node, report));
+        self.closing.add((place, report.rank), End { node, report, held: held.to_vec() });
     }
 
     /// The files of a rank that has ended are closed, or it took too long.
     pub fn closed(&mut self, place: PlaceId, rank: Rank, now: Now) {
-        let Some((node, report)) = self.closing.reports.remove(&(place, rank)) else { return };
-        self.outbox.push(FromPset::Ended { node, report });
+        let Some(End { node, report, held }) = self.closing.take((place, rank)) else { return };
+        self.outbox.ended(node, report, &held);
         if let Some(line) = self.nodes.control_line(node) {
             self.listen(line, now);
         }
@@ -58,8 +97,9 @@ impl Machine {
 
     /// Tells what is known of the ends of ranks on a node, closed or not.
     pub(super) fn tell_ends_on(&mut self, node: NodeId) {
-        let known = self.closing.reports.extract_if(.., |_, (of, _)| *of == node);
-        known.for_each(|(_, (node, report))| self.outbox.push(FromPset::Ended { node, report }));
+        for End { node, report, held } in self.closing.take_all(node) {
+            self.outbox.ended(node, report, &held);
+        }
     }
 
     /// Tells all nodes to power off, and waits a moment for them to hear it.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use coppice_protocol::control::{Launch, Signal, ToNode};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::pset::{Member, StartJob, ToPset};
+use coppice_protocol::ranks::RankRange;
 use coppice_protocol::retain::Retained;
 use coppice_protocol::ship::Owner;
 use coppice_protocol::spawn::{Joined, Spawned};
@@ -15,7 +16,7 @@ use super::calls::Turns;
 use super::effect::PlaceId;
 use super::input::Input;
 use super::output::Output;
-use super::ranks::RankState;
+use super::ranks::{RankState, Ranks};
 use crate::limits::SIGNALS_KEPT_MAX;
 
 /// A job, from its start until the service node has heard of all its ranks.
@@ -27,7 +28,7 @@ pub(super) struct Job {
     /// While its root and program are being opened: what came for it, in order. Input is bounded by its window.
     pub later: Option<Vec<ToPset>>,
     /// The ranks on this pset.
-    ranks: BTreeMap<Rank, RankState>,
+    pub ranks: Ranks,
     /// Its output.
     pub output: Output,
     /// Its input.
@@ -65,9 +66,8 @@ struct Signals {
 impl Job {
     /// A job whose root and program are being opened.
     pub(super) fn new(spec: StartJob, place: PlaceId) -> Self {
-        let rank = |member: &Member| (member.rank, RankState::new(Owner { job: spec.job, rank: member.rank }, member));
         Self {
-            ranks: spec.members.iter().map(rank).collect(),
+            ranks: Ranks::new(spec.job, &spec.members),
             spec,
             place,
             later: Some(Vec::new()),
@@ -98,7 +98,7 @@ impl Job {
 
     /// The rank that reads the job's standard input, if it is on this pset.
     pub(super) fn input_rank(&self) -> Option<&RankState> {
-        self.spec.input_rank.and_then(|rank| self.rank(rank))
+        self.spec.input_rank.and_then(|rank| self.ranks.get(rank))
     }
 
     /// Does that rank read the job's standard input?
@@ -106,26 +106,9 @@ impl Job {
         self.spec.input_rank == Some(rank)
     }
 
-    /// The ranks on this pset.
-    pub(super) fn ranks(&self) -> impl Iterator<Item = &RankState> {
-        self.ranks.values()
-    }
-
     /// Whether it has ranks on a node, ended or not.
     pub(super) fn is_on(&self, node: NodeId) -> bool {
-        self.ranks().any(|rank| rank.node == node)
-    }
-
-    /// Those on a node that have not ended.
-    pub(super) fn live_on(&self, node: NodeId) -> Vec<Rank> {
-        self.ranks().filter(|rank| rank.node == node && !rank.has_ended).map(|rank| rank.owner.rank).collect()
-    }
-
-    /// The nodes of those that have not ended.
-    pub(super) fn live_nodes(&self) -> Vec<NodeId> {
-        let mut nodes: Vec<NodeId> = self.ranks().filter(|rank| !rank.has_ended).map(|rank| rank.node).collect();
-        nodes.dedup();
-        nodes
+        self.ranks.on(node).is_some()
     }
 
     /// The nodes on this pset that keep something of it for others, when it is on several.
@@ -133,19 +116,7 @@ impl Job {
         if self.spec.world.node_count() == 1 {
             return Vec::new();
         }
-        let mut nodes: Vec<NodeId> = self.ranks().map(|rank| rank.node).collect();
-        nodes.dedup();
-        nodes
-    }
-
-    /// One of them.
-    pub(super) fn rank(&self, rank: Rank) -> Option<&RankState> {
-        self.ranks.get(&rank)
-    }
-
-    /// One of them.
-    pub(super) fn rank_mut(&mut self, rank: Rank) -> Option<&mut RankState> {
-        self.ranks.get_mut(&rank)
+        self.ranks.nodes().collect()
     }
 
     /// Whether it was not said before that ranks wait in this barrier or a later one.
@@ -190,7 +161,7 @@ impl Job {
 
     /// What a node of it is told of ranks that others have started, in order.
     pub(super) fn of_spawns(&self, node: NodeId) -> impl Iterator<Item = ToNode> {
-        let is_there = move |rank: Rank| self.rank(rank).is_some_and(|rank| rank.node == node);
+        let is_there = move |rank: Rank| self.ranks.get(rank).is_some_and(|rank| rank.node == node);
         let spawned = self.spawned.values().filter(move |spawned| is_there(spawned.rank));
         let joined = self.joined.iter().cloned().map(ToNode::Joined);
         joined.chain(spawned.cloned().map(ToNode::Spawned))
@@ -226,54 +197,38 @@ impl Job {
         self.spec.program
     }
 
-    /// What a rank's node needs to launch it.
-    pub(super) fn launch(&self, rank: &RankState) -> Launch {
+    /// What a node needs to launch ranks that follow each other.
+    pub(super) fn launch(&self, member: &Member, range: RankRange) -> Launch {
         let spec = &self.spec;
-        let number = rank.owner.rank;
+        let restore = member.restore.as_ref().map(|restore| {
+            let from = range.first.0.saturating_sub(member.first.0);
+            // As many as a node may have.
+            restore.part(from as usize, range.count as usize)
+        });
         Launch {
             job: spec.job,
-            rank: number,
+            first: range.first,
+            count: range.count,
             size: spec.size,
             program: spec.program,
             program_bytes: spec.program_bytes,
             path: spec.path.clone(),
             arguments: spec.arguments.clone(),
-            environment: self.environment(number),
+            environment: spec.environment.clone(),
             directory: spec.directory.clone(),
             user: spec.user,
             group: spec.group,
             umask: spec.umask,
-            use_retained: rank.use_retained,
+            use_retained: member.use_retained,
             world: spec.world.clone(),
             staging: spec.staging.clone(),
-            traced: self.traced.unwrap_or(spec.traced).has(number),
+            traced: self.traced.unwrap_or(spec.traced),
             core_file: spec.core_file,
             outlives_ranks: spec.outlives_ranks,
             universe: spec.universe,
             origin: spec.origin.clone(),
-            restore: rank.restore,
+            restore,
         }
-    }
-
-    /// The job's environment, and who this rank is. What the user set wins.
-    fn environment(&self, rank: Rank) -> Vec<ByteString> {
-        let spec = &self.spec;
-        let own = [
-            ("COPPICE_JOB", spec.job.to_string()),
-            ("COPPICE_RANK", rank.to_string()),
-            ("COPPICE_SIZE", spec.size.to_string()),
-            // Libraries ask who has none what the password file says, which need not be there.
-            ("HOME", String::from("/")),
-        ];
-        let mut environment = spec.environment.clone();
-        for (name, value) in own {
-            let is_set =
-                |pair: &ByteString| pair.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="));
-            if !environment.iter().any(is_set) {
-                environment.push(format!("{name}={value}").into());
-            }
-        }
-        environment
     }
 }
 
@@ -316,21 +271,20 @@ impl Jobs {
 
     /// Those with ranks on `node` that have not ended.
     pub(super) fn live_on(&self, node: NodeId) -> Vec<JobId> {
-        let there = |job: &&Job| job.ranks().any(|rank| rank.node == node && !rank.has_ended);
-        self.table.values().filter(there).map(Job::id).collect()
+        self.table.values().filter(|job| job.ranks.are_live_on(node)).map(Job::id).collect()
     }
 
     /// Was `node` told to retain what that answer is about?
     pub(super) fn was_told_to_retain(&self, node: NodeId, answer: &Retained) -> bool {
         let job = self.table.get(&answer.job).filter(|job| job.program_id() == answer.program);
-        job.is_some_and(|job| job.ranks().any(|rank| rank.node == node && rank.use_retained))
+        job.and_then(|job| job.ranks.on(node)).is_some_and(|member| member.use_retained)
     }
 
     /// A rank by its owner, if it runs on `node`: no node speaks for another's ranks. Nor is there any as long as its
     /// job is being opened.
     pub(super) fn rank_on(&mut self, node: NodeId, owner: Owner) -> Option<(&mut Job, Rank)> {
         let job = self.table.get_mut(&owner.job).filter(|job| job.later.is_none())?;
-        job.rank(owner.rank).filter(|rank| rank.node == node)?;
+        job.ranks.get(owner.rank).filter(|rank| rank.node == node)?;
         Some((job, owner.rank))
     }
 }

@@ -5,6 +5,7 @@ use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::inspect::Inspect;
 use coppice_protocol::limits::RAS_TEXT_BYTES_MAX;
 use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_protocol::ranks::Ranks;
 use coppice_protocol::ras::RasEvent;
 use coppice_protocol::retain::{Discard, Retain};
 use coppice_protocol::session::{Identity, SendError};
@@ -58,8 +59,8 @@ impl Machine {
     pub(super) fn end_ranks_on(&mut self, node: NodeId, now: Now) {
         self.tell_ends_on(node);
         for id in self.jobs.live_on(node) {
-            let ranks = self.jobs.get(id).map(|job| job.live_on(node)).unwrap_or_default();
-            for rank in ranks {
+            let ranks = self.jobs.get(id).map(|job| job.ranks.live_on(node)).unwrap_or_default();
+            for rank in ranks.of_job(u32::MAX) {
                 self.end_rank(Owner { job: id, rank }, now);
             }
         }
@@ -69,9 +70,7 @@ impl Machine {
     pub(super) fn end_rank(&mut self, owner: Owner, now: Now) -> bool {
         let Some(job) = self.jobs.get_mut(owner.job) else { return false };
         let (place, is_open) = (job.place, job.later.is_none());
-        let Some(rank) = job.rank_mut(owner.rank).filter(|rank| !rank.has_ended) else { return false };
-        rank.has_ended = true;
-        let node = rank.node;
+        let Some(node) = job.ranks.end(owner.rank) else { return false };
         job.output.leave(owner.rank);
         self.owe_nothing(owner, place, now);
         if is_open {
@@ -108,7 +107,7 @@ impl Machine {
 
     fn notify(&mut self, notice: Notice) {
         let (Notice::Output(owner) | Notice::Input(owner)) = notice;
-        let rank = self.jobs.get(owner.job).and_then(|job| job.rank(owner.rank));
+        let rank = self.jobs.get(owner.job).and_then(|job| job.ranks.get(owner.rank));
         let line = rank.and_then(|rank| self.nodes.ship_of(rank.node));
         // Without a connection, the node asks again when it has one.
         let sent = line.map(|line| self.send(line, NOTICE_ID, &notice, Vec::new()));
@@ -155,7 +154,7 @@ impl Machine {
     pub(super) fn launch_all(&mut self, job: JobId, now: Now) {
         let Some(of) = self.jobs.get_mut(job) else { return };
         of.is_launched = true;
-        for node in of.live_nodes() {
+        for node in of.ranks.live_nodes() {
             self.launch_or_kill(job, node, now);
         }
     }
@@ -164,9 +163,9 @@ impl Machine {
     /// rank that it was never told to run, or was on a connection that is lost, a node could not say that it has ended.
     fn launch_or_kill(&mut self, id: JobId, node: NodeId, now: Now) {
         let Some(job) = self.jobs.get(id).filter(|job| job.later.is_none()) else { return };
-        let (ranks, is_killed) = (job.live_on(node), job.is_killed);
+        let (ranks, is_killed) = (job.ranks.live_on(node), job.is_killed);
         let (launched, reason) = match self.nodes.control(node) {
-            Some((generation, line)) => match self.launch(line, generation, id, &ranks) {
+            Some((generation, line)) => match self.launch((node, line), generation, id, &ranks) {
                 (_, Ok(())) if is_killed => return self.send_kill(id, node),
                 (_, Ok(())) => {
                     if let Some(traced) = self.jobs.get(id).and_then(Job::traced) {
@@ -189,31 +188,32 @@ impl Machine {
             None if self.nodes.is_ready(node) => return,
             None => (0, format!("node {node} is not ready")),
         };
-        for &rank in ranks.iter().skip(launched) {
-            if self.end_rank(Owner { job: id, rank }, now) {
-                self.outbox.push(FromPset::Refused { job: id, rank, reason: reason.clone() });
-            }
+        let others = ranks.without_first(launched);
+        for rank in others.of_job(u32::MAX) {
+            self.end_rank(Owner { job: id, rank }, now);
         }
+        self.outbox.push(FromPset::Refused { job: id, ranks: others, reason });
     }
 
     /// Tells a node to run ranks of a job. If it is believed to hold the program's page table it is told to retain that
     /// first, once, unless they are to be ended at once: all orders go out together, and come one after the other. Says
-    /// how many ranks it was told to run.
+    /// how many ranges of ranks it was told to run.
     fn launch(
         &mut self,
-        line: LineId,
+        (node, line): (NodeId, LineId),
         generation: Generation,
-        job: JobId,
-        ranks: &[Rank],
+        id: JobId,
+        ranks: &Ranks,
     ) -> (usize, Result<(), SendError>) {
-        let Some(job) = self.jobs.get(job) else { return (0, Ok(())) };
-        let ranks = || ranks.iter().filter_map(|rank| job.rank(*rank));
+        let Some((job, member)) = self.jobs.get(id).and_then(|job| Some((job, job.ranks.on(node)?))) else {
+            return (0, Ok(()));
+        };
         let mut orders = Vec::new();
-        if !job.is_killed && ranks().any(|rank| rank.use_retained) {
-            let order = Retain { job: job.id(), generation, program: job.program_id() };
+        if !job.is_killed && member.use_retained {
+            let order = Retain { job: id, generation, program: job.program_id() };
             orders.push(ToNode::Retain(order));
         }
-        orders.extend(ranks().map(|rank| ToNode::Launch(job.launch(rank))));
+        orders.extend(ranks.ranges().iter().map(|range| ToNode::Launch(job.launch(member, *range))));
         let mut launched = 0;
         for order in orders {
             if let Err(error) = self.send(line, 0, &order, Vec::new()) {
@@ -255,28 +255,31 @@ impl Machine {
     fn kill(&mut self, id: JobId) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.is_killed = true;
-        job.live_nodes().into_iter().for_each(|node| self.send_kill(id, node));
+        job.ranks.live_nodes().into_iter().for_each(|node| self.send_kill(id, node));
     }
 
     /// Sends a job's ranks a signal. A node whose connection is expected back gets it then.
     fn signal(&mut self, id: JobId, signal: u8) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let signal = job.add_signal(signal);
-        job.live_nodes().into_iter().for_each(|node| self.send_signal(signal, node));
+        job.ranks.live_nodes().into_iter().for_each(|node| self.send_signal(signal, node));
     }
 
     /// Has what some of a job's ranks do printed. A node whose connection is expected back hears of it then.
     fn trace(&mut self, id: JobId, traced: Traced) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.trace(traced);
-        job.live_nodes().into_iter().for_each(|node| self.send_control(node, &ToNode::Trace { job: id, traced }));
+        job.ranks.live_nodes().into_iter().for_each(|node| self.send_control(node, &ToNode::Trace { job: id, traced }));
     }
 
     /// Tells a job's nodes of its checkpoints. One whose connection is expected back hears of them then.
     fn checkpointed(&mut self, id: JobId, made: u64) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.has_checkpoints(made);
-        job.live_nodes().into_iter().for_each(|node| self.send_control(node, &ToNode::Checkpointed { job: id, made }));
+        job.ranks
+            .live_nodes()
+            .into_iter()
+            .for_each(|node| self.send_control(node, &ToNode::Checkpointed { job: id, made }));
     }
 
     /// Tells a job's nodes that it goes on without one. A node whose connection is expected back hears of it then.
@@ -304,13 +307,13 @@ impl Machine {
             // Its nodes know no network of it yet, and would take that for one of which they need to know nothing.
             return;
         }
-        job.live_nodes().into_iter().for_each(|node| self.send_control(node, &ToNode::Joined(joined.clone())));
+        job.ranks.live_nodes().into_iter().for_each(|node| self.send_control(node, &ToNode::Joined(joined.clone())));
     }
 
     /// Tells a rank's node what came of what it wanted to be started, now or when its connection is back.
     fn spawned(&mut self, spawned: Spawned) {
         let Some(job) = self.jobs.get_mut(spawned.job) else { return };
-        let Some(node) = job.rank(spawned.rank).map(|rank| rank.node) else { return };
+        let Some(node) = job.ranks.get(spawned.rank).map(|rank| rank.node) else { return };
         job.spawned(spawned.clone());
         self.send_control(node, &ToNode::Spawned(spawned));
     }
@@ -324,8 +327,8 @@ impl Machine {
     /// each other.
     fn forget(&mut self, id: JobId, now: Now) {
         let Some(job) = self.jobs.get(id) else { return };
-        let (place, nodes, sharing) = (job.place, job.live_nodes(), job.nodes_that_share());
-        let owners: Vec<Owner> = job.ranks().map(|rank| rank.owner).collect();
+        let (place, nodes, sharing) = (job.place, job.ranks.live_nodes(), job.nodes_that_share());
+        let owners: Vec<Owner> = job.ranks.iter().map(|rank| rank.owner).collect();
         for owner in owners {
             self.end_rank(owner, now);
         }

@@ -87,7 +87,8 @@ impl Machine {
     fn execute(&mut self, identity: Identity, Request { id, owner, call, bulk }: Request, now: Now) {
         let job = self.jobs.rank_on(identity.node, owner);
         // An ended rank is as unknown as one that never was.
-        let Some((job, _)) = job.filter(|(job, rank)| job.rank(*rank).is_some_and(|rank| !rank.has_ended)) else {
+        let Some((job, _)) = job.filter(|(job, rank)| job.ranks.get(*rank).is_some_and(|rank| !rank.has_ended()))
+        else {
             return self.answer(identity, id, failed(Errno::SRCH), now);
         };
         let whose = (owner, job.place);

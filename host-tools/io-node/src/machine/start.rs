@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::pset::{FromPset, StartJob, ToPset};
+use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
+use coppice_protocol::ranks::Ranks;
 
 use super::effect::{Effect, PlaceId};
 use super::jobs::Job;
@@ -60,7 +61,7 @@ impl Machine {
             self.effects.push(Effect::Open { place, spec: Box::new(spec) });
             return;
         };
-        self.refuse_all(id, spec.members.iter().map(|member| member.rank), &reason);
+        self.refuse_all(id, spec.members.iter().flat_map(Member::ranks), &reason);
     }
 
     /// A job's root and program are open, or cannot be opened for that reason.
@@ -107,13 +108,16 @@ impl Machine {
     /// A job does not start.
     fn give_up(&mut self, id: JobId, reason: &str) {
         if let Some(job) = self.jobs.remove(id) {
-            self.refuse_all(id, job.ranks().map(|rank| rank.owner.rank), reason);
+            self.refuse_all(id, job.ranks.iter().map(|rank| rank.owner.rank), reason);
         }
     }
 
     fn refuse_all(&mut self, job: JobId, ranks: impl Iterator<Item = Rank>, reason: &str) {
-        for rank in ranks {
-            self.outbox.push(FromPset::Refused { job, rank, reason: reason.to_owned() });
+        let mut ranks = ranks.peekable();
+        while ranks.peek().is_some() {
+            let mut some = Ranks::default();
+            while ranks.next_if(|rank| some.add(*rank)).is_some() {}
+            self.outbox.push(FromPset::Refused { job, ranks: some, reason: reason.to_owned() });
         }
     }
 }

@@ -1,15 +1,17 @@
 //! The machine between a service node and nodes that the tests play.
 
-use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankReport, ToIoNode, ToNode};
+use coppice_protocol::control::{Ends, Exit, MemoryStatus, NodeStatus, RankReport, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::limits::{HEARTBEAT_DEAD_NS, HEARTBEAT_INTERVAL_NS, SPAWN_TEXT_BYTES, SPAWN_TEXTS_BYTES_MAX};
 use coppice_protocol::personality::NodeKey;
-use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
+use coppice_protocol::pset::{FromPset, Member, NodeEnds, StartJob, ToPset};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::Discarded;
 use coppice_protocol::session::{Channel, Event, Identity, Session};
 use coppice_protocol::spawn::{Joined, Spawn, Spawned, Wanted};
 use coppice_protocol::world::{JobKey, NodeRange, World};
+
+mod together;
 
 use super::effect::PlaceId;
 use super::{Disconnected, Effect, LineId, Machine, Now};
@@ -189,7 +191,7 @@ fn job() -> StartJob {
         group: 0,
         umask: 0,
         input_rank: None,
-        members: vec![Member { rank: RANK, node: NodeId(0), use_retained: false, restore: None }],
+        members: vec![Member { first: RANK, count: 1, node: NodeId(0), use_retained: false, restore: None }],
         world: World::new(JobKey([7; 32]), 1, [NodeId(0)]),
         staging: None,
         traced: coppice_protocol::trace::Traced::None,
@@ -203,6 +205,14 @@ fn job() -> StartJob {
 
 fn report() -> RankReport {
     RankReport::ended(JOB, RANK, Exit::Status(3))
+}
+
+fn one_end(report: RankReport) -> ToIoNode {
+    ToIoNode::Ended(Ends { held: Vec::new(), reports: vec![report] })
+}
+
+fn node_ends(node: u32, reports: Vec<RankReport>) -> NodeEnds {
+    NodeEnds { node: NodeId(node), ends: Ends { held: Vec::new(), reports } }
 }
 
 /// A node that is back is told of its ranks again. If what it says behind its first word makes no sense, that is not
@@ -251,7 +261,7 @@ fn a_node_that_comes_back_after_a_kill_is_told_what_there_is_to_end() {
     let mut orders = again.orders(&mut machine, at(2));
     orders.retain(|order| !matches!(order, ToNode::Ping { .. }));
     let [ToNode::Launch(launch), ToNode::Kill { job: JOB }] = &orders[..] else { panic!("{orders:?}") };
-    assert_eq!((launch.job, launch.rank), (JOB, RANK));
+    assert_eq!((launch.job, launch.first), (JOB, RANK));
 }
 
 /// Whatever has come of the others is lost if the connection ends now, and the node has to know.
@@ -289,11 +299,11 @@ fn who_reports_ends_is_told_at_once_what_was_read() {
     let mut machine = Machine::default();
     let [mut control, _ship] = ready(&mut machine, 0);
     control.orders(&mut machine, at(0));
-    control.say(&ToIoNode::Launched { job: JOB, rank: RANK });
+    control.say(&ToIoNode::Launched { job: JOB, ranks: RANK.into() });
     control.exchange(&mut machine, at(1));
     assert_eq!(control.orders(&mut machine, at(1)), []);
-    control.say(&ToIoNode::Ended(report()));
-    control.say(&ToIoNode::Ended(report()));
+    control.say(&one_end(report()));
+    control.say(&one_end(report()));
     control.exchange(&mut machine, at(2));
     assert_eq!(control.orders(&mut machine, at(2)), [ToNode::Taken { taken: 3 }]);
 }
@@ -341,7 +351,7 @@ fn an_end_is_told_once_whatever_becomes_of_its_connection_while_files_are_closed
     let mut machine = Machine::default();
     let [mut control, _ship] = ready(&mut machine, 0);
     let place = start(&mut machine);
-    control.say(&ToIoNode::Ended(report()));
+    control.say(&one_end(report()));
     control.exchange(&mut machine, at(1));
     let mut effects = std::iter::from_fn(|| machine.next_effect());
     assert!(effects.any(|effect| matches!(effect, Effect::Close { rank: RANK, .. })));
@@ -350,12 +360,12 @@ fn an_end_is_told_once_whatever_becomes_of_its_connection_while_files_are_closed
     assert!(!machine.has_messages());
     machine.closed(place, RANK, at(3));
     assert!(
-        matches!(machine.next_message(at(3)), Some(FromPset::Ended { node: NodeId(0), report: of }) if of == report())
+        matches!(machine.next_message(at(3)), Some(FromPset::Ended(ends)) if ends == [node_ends(0, vec![report()])])
     );
     // Not again when the time for that is over, nor when the node says it again.
     let key = NodeKey([7; 32]);
     let mut again = Wire::connect(&mut machine, Channel::Control, NodeId(0), &key);
-    again.say(&ToIoNode::Ended(report()));
+    again.say(&one_end(report()));
     again.exchange(&mut machine, at(4));
     machine.advance(at(HEARTBEAT_INTERVAL_NS));
     assert!(!machine.has_messages());
@@ -366,7 +376,7 @@ fn an_end_is_told_once_whatever_becomes_of_its_connection_while_files_are_closed
 fn the_nodes_of_a_job_are_told_of_those_that_it_goes_on_without() {
     let mut machine = Machine::default();
     let mut wires: Vec<_> = (0..2).map(|number| ready(&mut machine, number)).collect();
-    let member = |rank| Member { rank: Rank(rank), node: NodeId(rank), use_retained: false, restore: None };
+    let member = |rank| Member { first: Rank(rank), count: 1, node: NodeId(rank), use_retained: false, restore: None };
     let world = World::new(JobKey([7; 32]), 1, (0..3).map(NodeId));
     start_this(&mut machine, StartJob { size: 3, members: vec![member(0), member(1)], world, ..job() });
     wires.iter_mut().for_each(|[control, _]| drop(control.orders(&mut machine, at(0))));
@@ -392,7 +402,7 @@ fn the_nodes_of_a_job_are_told_of_those_that_it_goes_on_without() {
 fn the_nodes_of_a_job_are_told_of_those_that_come_to_its_network_and_ranks_of_those_they_wanted() {
     let mut machine = Machine::default();
     let mut wires: Vec<_> = (0..2).map(|number| ready(&mut machine, number)).collect();
-    let member = |rank| Member { rank: Rank(rank), node: NodeId(rank), use_retained: false, restore: None };
+    let member = |rank| Member { first: Rank(rank), count: 1, node: NodeId(rank), use_retained: false, restore: None };
     let world = World::new(JobKey([7; 32]), 1, (0..2).map(NodeId));
     start_this(&mut machine, StartJob { size: 2, members: vec![member(0), member(1)], world, ..job() });
     wires.iter_mut().for_each(|[control, _]| drop(control.orders(&mut machine, at(0))));
@@ -459,12 +469,13 @@ fn the_nodes_of_a_job_are_told_when_none_of_its_ranks_runs_and_one_alone_is_not(
         let mut machine = Machine::default();
         let mut wires: Vec<_> = (0..2).map(|number| ready(&mut machine, number)).collect();
         // The third is of another I/O node.
-        let member = |rank| Member { rank: Rank(rank), node: NodeId(rank), use_retained: false, restore: None };
+        let member =
+            |rank| Member { first: Rank(rank), count: 1, node: NodeId(rank), use_retained: false, restore: None };
         let members = (0..nodes.min(2)).map(member).collect();
         let world = World::new(JobKey([7; 32]), 1, (0..nodes).map(NodeId));
         start_this(&mut machine, StartJob { size: nodes, members, world, ..job() });
         wires.iter_mut().for_each(|[control, _]| drop(control.orders(&mut machine, at(0))));
-        wires[0][0].say(&ToIoNode::Ended(report()));
+        wires[0][0].say(&one_end(report()));
         wires[0][0].exchange(&mut machine, at(1));
         machine.order(ToPset::Forget { job: JOB }, at(2)).expect("makes sense");
         let (kill, forget) = (ToNode::Kill { job: JOB }, ToNode::Forget { job: JOB });

@@ -155,7 +155,7 @@ impl Pset {
         let spec = pset.job();
         pset.send(ToPset::Start(spec)).await;
         let ToNode::Launch(launch) = node.control.message().await else { panic!("no launch") };
-        assert_eq!((launch.job, launch.rank, launch.program), (JOB, RANK, PROGRAM));
+        assert_eq!((launch.job, launch.first, launch.program), (JOB, RANK, PROGRAM));
         (pset, node)
     }
 
@@ -272,7 +272,7 @@ impl Pset {
             group: 0,
             umask: 0o22,
             input_rank: Some(RANK),
-            members: vec![Member { rank: RANK, node: NODE, use_retained: false, restore: None }],
+            members: vec![Member { first: RANK, count: 1, node: NODE, use_retained: false, restore: None }],
             world: World::new(JobKey([7; 32]), 1, (0..8).map(NodeId)),
             staging: None,
             traced: coppice_protocol::trace::Traced::None,

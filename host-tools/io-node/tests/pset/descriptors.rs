@@ -1,6 +1,6 @@
 //! Files that jobs have open, of as many as the I/O node may have open.
 
-use coppice_protocol::control::{ToIoNode, ToNode};
+use coppice_protocol::control::ToNode;
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::HANDLES_PER_RANK_KEPT;
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
@@ -9,7 +9,7 @@ use coppice_protocol::ship::{Call, Handle, Location, Owner, Reply};
 
 use crate::common::{JOB, OWNER, Pset, RANK, identity, run};
 use crate::node::Node;
-use crate::report;
+use crate::{one_end, report};
 
 const ENFILE: u16 = 23;
 
@@ -61,7 +61,7 @@ fn a_job_that_opens_all_it_can_leaves_others_theirs() {
         assert!((least..most).contains(&held.len()), "{}", held.len());
 
         // Another one starts, and has what is kept for its ranks, whatever the first does.
-        let members = vec![Member { rank: RANK, node: NodeId(1), use_retained: false, restore: None }];
+        let members = vec![Member { first: RANK, count: 1, node: NodeId(1), use_retained: false, restore: None }];
         let second = StartJob { job: JobId(42), members, ..pset.job() };
         pset.send(ToPset::Start(second)).await;
         assert!(matches!(modest.control.message().await, ToNode::Launch(_)));
@@ -78,9 +78,8 @@ fn a_job_that_opens_all_it_can_leaves_others_theirs() {
         assert!(!open_all(&mut greedy, OWNER).await.is_empty());
 
         // One whose ranks cannot even have those is refused with the reason.
-        let ranks =
-            (0..64).map(|rank| Member { rank: Rank(rank), node: NodeId(1), use_retained: false, restore: None });
-        let third = StartJob { job: JobId(43), size: 64, members: ranks.collect(), ..pset.job() };
+        let members = vec![Member { first: Rank(0), count: 64, node: NodeId(1), use_retained: false, restore: None }];
+        let third = StartJob { job: JobId(43), size: 64, members, ..pset.job() };
         pset.send(ToPset::Start(third)).await;
         match pset.receive().await {
             FromPset::Refused { job: JobId(43), reason, .. } => assert!(reason.contains("64 ranks need"), "{reason}"),
@@ -107,8 +106,8 @@ fn whoever_hears_of_a_ranks_end_finds_its_files_closed() {
             open(&mut node, OWNER).await.unwrap();
         }
         assert_eq!(count_open(&pset), FILES);
-        node.control.send(0, &ToIoNode::Ended(report()), &[]);
-        assert!(matches!(pset.receive().await, FromPset::Ended { .. }));
+        node.control.send(0, &one_end(report()), &[]);
+        assert!(matches!(pset.receive().await, FromPset::Ended(_)));
         assert_eq!(count_open(&pset), 0);
     });
 }

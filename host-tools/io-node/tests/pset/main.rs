@@ -14,12 +14,12 @@ mod retain;
 mod staging;
 
 use common::{JOB, KEY, NODE, OWNER, PROGRAM, PROGRAM_BYTES, Pset, RANK, identity, run, status};
-use coppice_protocol::control::{Exit, RankReport, ToIoNode, ToNode};
+use coppice_protocol::control::{Ends, Exit, RankReport, ToIoNode, ToNode};
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::{INPUT_WINDOW_BYTES, OUTPUT_WINDOW_BYTES, REQUESTS_IN_FLIGHT_MAX};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::program::tree;
-use coppice_protocol::pset::{FromPset, Member, ToPset};
+use coppice_protocol::pset::{FromPset, Member, NodeEnds, ToPset};
 use coppice_protocol::ras::RasKind;
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::{Call, Handle, Location, Notice, Owner, Reply, Stream};
@@ -36,6 +36,19 @@ fn report() -> RankReport {
     RankReport::ended(JOB, RANK, Exit::Status(3))
 }
 
+/// A rank has ended, on a node that holds nothing.
+fn one_end(report: RankReport) -> ToIoNode {
+    ToIoNode::Ended(Ends { held: Vec::new(), reports: vec![report] })
+}
+
+/// The only rank that has ended.
+fn only(ends: &[NodeEnds]) -> &RankReport {
+    match ends {
+        [NodeEnds { ends: Ends { reports, .. }, .. }] if reports.len() == 1 => &reports[0],
+        _ => panic!("{ends:?}"),
+    }
+}
+
 async fn print(node: &mut Node, bytes: &[u8]) -> Reply {
     node.call(Call::Print(Stream::Output), bytes).await.0
 }
@@ -44,8 +57,8 @@ async fn print(node: &mut Node, bytes: &[u8]) -> Reply {
 fn job_from_launch_to_end() {
     run(async {
         let (mut pset, mut node) = Pset::with_job().await;
-        node.control.send(0, &ToIoNode::Launched { job: JOB, rank: RANK }, &[]);
-        assert!(matches!(pset.receive().await, FromPset::Launched { job: JOB, rank: RANK }));
+        node.control.send(0, &ToIoNode::Launched { job: JOB, ranks: RANK.into() }, &[]);
+        assert!(matches!(pset.receive().await, FromPset::Launched { job: JOB, ranks } if ranks == RANK.into()));
 
         // Pages: the last is short, none lie behind it.
         let program = std::fs::read(pset.dir.path().join("program")).unwrap();
@@ -85,13 +98,11 @@ fn job_from_launch_to_end() {
         }
 
         // The end frees the files; a repeated report is not passed on.
-        node.control.send(0, &ToIoNode::Ended(report()), &[]);
-        node.control.send(0, &ToIoNode::Ended(report()), &[]);
+        node.control.send(0, &one_end(report()), &[]);
+        node.control.send(0, &one_end(report()), &[]);
         let event = common::event(&"ö".repeat(1000));
         node.control.send(0, &ToIoNode::Ras(event), &[]);
-        assert!(
-            matches!(pset.receive().await, FromPset::Ended { node: NODE, report } if report.exit == Exit::Status(3))
-        );
+        assert!(matches!(pset.receive().await, FromPset::Ended(ends) if only(&ends).exit == Exit::Status(3)));
         match pset.receive().await {
             FromPset::Ras { node: Some(NODE), event } => assert_eq!(event.text, "ö".repeat(256)),
             other => panic!("{other:?}"),
@@ -112,11 +123,14 @@ fn unusable_jobs_are_refused() {
         let mut short_program = pset.job();
         short_program.program_bytes += 1;
         let mut other_node = pset.job();
-        other_node.members = vec![Member { rank: RANK, node: NodeId(17), use_retained: false, restore: None }];
+        other_node.members =
+            vec![Member { first: RANK, count: 1, node: NodeId(17), use_retained: false, restore: None }];
         for (spec, word) in [(no_root, "root"), (short_program, "program"), (other_node, "node 17")] {
             pset.send(ToPset::Start(spec)).await;
             match pset.receive().await {
-                FromPset::Refused { job: JOB, rank: RANK, reason } => assert!(reason.contains(word), "{reason}"),
+                FromPset::Refused { job: JOB, ranks, reason } if ranks == RANK.into() => {
+                    assert!(reason.contains(word), "{reason}")
+                }
                 other => panic!("{other:?}"),
             }
             pset.send(ToPset::Forget { job: JOB }).await;
@@ -287,10 +301,10 @@ fn a_connection_may_come_back() {
         let connections = pset.connect_node(1).await;
         let mut node = node.again(connections);
         // What may have been lost is said again, and open files are still open.
-        assert!(matches!(node.control.message().await, ToNode::Launch(launch) if launch.rank == RANK));
+        assert!(matches!(node.control.message().await, ToNode::Launch(launch) if launch.first == RANK));
         assert!(matches!(node.call(Call::HandleStat(file), &[]).await.0, Reply::Status(_)));
-        node.control.send(0, &ToIoNode::Ended(report()), &[]);
-        assert!(matches!(pset.receive().await, FromPset::Ended { .. }));
+        node.control.send(0, &one_end(report()), &[]);
+        assert!(matches!(pset.receive().await, FromPset::Ended(_)));
     });
 }
 

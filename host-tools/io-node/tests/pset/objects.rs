@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coppice_io_node::wall::Wall;
 use coppice_protocol::checkpoint::{OBJECT_BYTES_MAX, ObjectId};
-use coppice_protocol::control::{Exit, RankReport, ToIoNode, ToNode};
+use coppice_protocol::control::{Exit, RankReport, ToNode};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::ship::{Call, Reply};
 use coppice_storage::Storage;
@@ -13,6 +13,7 @@ use coppice_storage::Storage;
 use crate::ESRCH;
 use crate::common::{JOB, OWNER, Pset, RANK, run};
 use crate::confined::{landlock, threads};
+use crate::one_end;
 
 const ENOENT: u16 = 2;
 const EIO: u16 = 5;
@@ -84,12 +85,12 @@ fn a_job_that_ends_meanwhile_leaves_nothing_behind() {
             for object in &objects {
                 node.request(OWNER, Call::PutObject, object);
             }
-            node.control.send(0, &ToIoNode::Ended(RankReport::ended(JOB, RANK, Exit::Status(0))), &[]);
+            node.control.send(0, &one_end(RankReport::ended(JOB, RANK, Exit::Status(0))), &[]);
             for _ in &objects {
                 let (_, reply, _) = node.reply().await;
                 assert!(matches!(reply, Reply::Object(_) | Reply::Failed(EIO | ESRCH)), "{reply:?}");
             }
-            while !matches!(pset.receive().await, FromPset::Ended { .. }) {}
+            while !matches!(pset.receive().await, FromPset::Ended(_)) {}
             pset.send(ToPset::Forget { job: JOB }).await;
             let spec = pset.job();
             pset.send(ToPset::Start(spec)).await;

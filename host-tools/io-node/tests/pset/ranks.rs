@@ -3,13 +3,14 @@
 use coppice_protocol::control::{Exit, JobFailure, RankReport, Signal, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::pset::{FromPset, Member, StartJob, ToPset};
+use coppice_protocol::ranks::Ranks;
 use coppice_protocol::retain::Retain;
 use coppice_protocol::session::Identity;
 use coppice_protocol::ship::{Call, Location, Owner, Reply, Stream};
 
 use crate::common::{JOB, NODE, PROGRAM, Pset, event, identity, run};
 use crate::node::{Node, Wire};
-use crate::report;
+use crate::{one_end, only, report};
 
 const EBADF: u16 = 9;
 const ESRCH: u16 = 3;
@@ -18,8 +19,8 @@ const OTHER: Identity = Identity { node: NodeId(1), generation: Generation(5) };
 /// A job with ranks 2, 3 and 4 on the first node and 5 on the second.
 fn job(pset: &Pset, use_retained: bool) -> StartJob {
     let mut spec = pset.job();
-    let member = |rank, node| Member { rank: Rank(rank), node, use_retained, restore: None };
-    spec.members = vec![member(2, NODE), member(3, NODE), member(4, NODE), member(5, OTHER.node)];
+    let member = |first, count, node| Member { first: Rank(first), count, node, use_retained, restore: None };
+    spec.members = vec![member(2, 3, NODE), member(5, 1, OTHER.node)];
     spec.world.ranks_per_node = 3;
     spec
 }
@@ -33,20 +34,22 @@ async fn with_ranks(use_retained: bool) -> (Pset, Node, Node) {
     (pset, node, other)
 }
 
+/// The node is told to launch these, and each range of them once.
 async fn launched(control: &Wire, ranks: impl IntoIterator<Item = u32>) {
-    for rank in ranks {
+    let ranks: Ranks = ranks.into_iter().map(Rank).collect();
+    for range in ranks.ranges() {
         match control.message().await {
             ToNode::Launch(launch) => {
-                assert_eq!((launch.job, launch.rank, launch.world.ranks_per_node), (JOB, Rank(rank), 3));
-                assert!(launch.environment.contains(&format!("COPPICE_RANK={rank}").into()));
+                assert_eq!((launch.job, launch.first, launch.count), (JOB, range.first, range.count));
+                assert_eq!(launch.world.ranks_per_node, 3);
             }
-            other => panic!("{other:?} where rank {rank} should be launched"),
+            other => panic!("{other:?} where {range:?} should be launched"),
         }
     }
 }
 
 fn ended(rank: u32) -> ToIoNode {
-    ToIoNode::Ended(RankReport { rank: Rank(rank), exit: Exit::Status(0), ..report() })
+    one_end(RankReport { rank: Rank(rank), exit: Exit::Status(0), ..report() })
 }
 
 fn owner(rank: u32) -> Owner {
@@ -65,7 +68,7 @@ fn a_node_is_told_once_to_retain_and_then_to_launch_each_rank() {
         // What may have been lost is said again, but not of ranks that have ended.
         node.control.send(0, &ended(3), &[]);
         let mut pset = pset;
-        assert!(matches!(pset.receive().await, FromPset::Ended { node: NODE, .. }));
+        assert!(matches!(pset.receive().await, FromPset::Ended(ends) if ends[0].node == NODE));
         node.control.abort();
         let control = pset.connect_control(identity(1)).await;
         assert_eq!(control.message().await, retain(Generation(1)));
@@ -103,7 +106,7 @@ fn ranks_of_a_node_have_files_and_output_of_their_own() {
         }
         // The end of one closes its files only.
         node.control.send(0, &ended(3), &[]);
-        assert!(matches!(pset.receive().await, FromPset::Ended { report, .. } if report.rank == Rank(3)));
+        assert!(matches!(pset.receive().await, FromPset::Ended(ends) if only(&ends).rank == Rank(3)));
         node.request(owner(3), Call::HandleStat(handle), &[]);
         assert_eq!(node.reply().await.1, Reply::Failed(ESRCH));
         node.request(owner(2), Call::HandleStat(handle), &[]);
@@ -123,8 +126,12 @@ fn a_node_is_told_once_to_end_its_ranks() {
         }
         // Nobody waits for a node all of whose ranks have ended.
         (2..5).for_each(|rank| node.control.send(0, &ended(rank), &[]));
-        for _ in 2..5 {
-            assert!(matches!(pset.receive().await, FromPset::Ended { node: NODE, .. }));
+        let mut ended = 0;
+        while ended < 3 {
+            match pset.receive().await {
+                FromPset::Ended(ends) if ends[0].node == NODE => ended += ends[0].ends.reports.len(),
+                other => panic!("{other:?}"),
+            }
         }
         pset.send(ToPset::Forget { job: JOB }).await;
         assert_eq!(other.control.message().await, ToNode::Kill { job: JOB });
@@ -165,7 +172,7 @@ fn signals_are_numbered_and_sent_again_to_a_node_that_comes_back() {
         assert_eq!(signal(&control, 2).await, (3, 12));
         // A job that is gone takes none, and neither does a node whose ranks have ended.
         other.control.send(0, &ended(5), &[]);
-        assert!(matches!(pset.receive().await, FromPset::Ended { report, .. } if report.rank == Rank(5)));
+        assert!(matches!(pset.receive().await, FromPset::Ended(ends) if only(&ends).rank == Rank(5)));
         send(&mut pset, 15).await;
         assert_eq!(signal(&control, 3).await, (4, 15));
         pset.send(ToPset::Kill { job: JOB }).await;
@@ -205,7 +212,7 @@ fn that_a_job_cannot_go_on_is_passed_on_from_its_nodes_only() {
         // Also of ranks that have ended, before and after, and of the other node as well: the first counts elsewhere.
         other.control.send(0, &ended(5), &[]);
         other.control.send(0, &ToIoNode::Failed(failure(JOB, 4)), &[]);
-        assert!(matches!(pset.receive().await, FromPset::Ended { report, .. } if report.rank == Rank(5)));
+        assert!(matches!(pset.receive().await, FromPset::Ended(ends) if only(&ends).rank == Rank(5)));
         assert!(matches!(pset.receive().await, FromPset::Failed { failure, .. } if failure.code == 4));
         pset.send(ToPset::Forget { job: JOB }).await;
         assert_eq!(node.control.message().await, ToNode::Kill { job: JOB });
@@ -215,7 +222,7 @@ fn that_a_job_cannot_go_on_is_passed_on_from_its_nodes_only() {
         heard_out(&mut pset, &node).await;
         pset.send(ToPset::Start(job(&pset, false))).await;
         launched(&node.control, 2..5).await;
-        node.control.send(0, &ToIoNode::Launched { job: JOB, rank: Rank(2) }, &[]);
+        node.control.send(0, &ToIoNode::Launched { job: JOB, ranks: Rank(2).into() }, &[]);
         assert!(matches!(pset.receive().await, FromPset::Launched { .. }));
     });
 }

@@ -11,7 +11,7 @@ use coppice_protocol::ship::{Call, Handle, Reply};
 
 use crate::common::{JOB, KEY, NODE, PROGRAM, Pset, RANK, identity, run};
 use crate::node::{Node, Wire};
-use crate::report;
+use crate::{one_end, report};
 
 const EBADF: u16 = 9;
 const OTHER: Identity = Identity { node: NodeId(1), generation: Generation(5) };
@@ -22,7 +22,7 @@ const ANSWER: Retained = Retained { job: JOB, program: PROGRAM, outcome: RetainO
 async fn with_warm_job() -> (Pset, Node) {
     let (mut pset, node) = Pset::with_node().await;
     let mut spec = pset.job();
-    spec.members = vec![Member { rank: RANK, node: NODE, use_retained: true, restore: None }];
+    spec.members = vec![Member { first: RANK, count: 1, node: NODE, use_retained: true, restore: None }];
     pset.send(ToPset::Start(spec)).await;
     (pset, node)
 }
@@ -45,14 +45,14 @@ fn nodes_that_hold_the_program_are_told_to_retain_it_right_before_the_launch() {
         let other = pset.ready(OTHER).await;
         let mut spec = pset.job();
         spec.members = vec![
-            Member { rank: RANK, node: NODE, use_retained: true, restore: None },
-            Member { rank: Rank(4), node: OTHER.node, use_retained: false, restore: None },
+            Member { first: RANK, count: 1, node: NODE, use_retained: true, restore: None },
+            Member { first: Rank(4), count: 1, node: OTHER.node, use_retained: false, restore: None },
         ];
         pset.send(ToPset::Start(spec)).await;
         let launch = take_orders(&node.control, 1).await;
-        assert!(launch.use_retained && launch.rank == RANK && launch.program == PROGRAM, "{launch:?}");
+        assert!(launch.use_retained && launch.first == RANK && launch.program == PROGRAM, "{launch:?}");
         match other.control.message().await {
-            ToNode::Launch(launch) => assert!(!launch.use_retained && launch.rank == Rank(4), "{launch:?}"),
+            ToNode::Launch(launch) => assert!(!launch.use_retained && launch.first == Rank(4), "{launch:?}"),
             other => panic!("{other:?} for a node that holds nothing"),
         }
     });
@@ -83,7 +83,7 @@ fn a_job_that_was_killed_meanwhile_retains_nothing() {
         let control = pset.connect_control(identity(1)).await;
         // It may never have heard of the rank, and could not say that it has ended.
         let order = control.message().await;
-        assert!(matches!(&order, ToNode::Launch(launch) if launch.rank == RANK), "{order:?}");
+        assert!(matches!(&order, ToNode::Launch(launch) if launch.first == RANK), "{order:?}");
         assert_eq!(control.message().await, ToNode::Kill { job: JOB });
     });
 }
@@ -102,16 +102,16 @@ fn answers_to_retain_are_passed_on_before_what_follows_them() {
         for outcome in outcomes {
             node.control.send(0, &ToIoNode::Retained(Retained { outcome, ..ANSWER }), &[]);
         }
-        node.control.send(0, &ToIoNode::Launched { job: JOB, rank: RANK }, &[]);
-        node.control.send(0, &ToIoNode::Ended(report()), &[]);
+        node.control.send(0, &ToIoNode::Launched { job: JOB, ranks: RANK.into() }, &[]);
+        node.control.send(0, &one_end(report()), &[]);
         for outcome in outcomes {
             match pset.receive().await {
                 FromPset::Retained { node: NODE, answer } => assert_eq!(answer, Retained { outcome, ..ANSWER }),
                 other => panic!("{other:?}"),
             }
         }
-        assert!(matches!(pset.receive().await, FromPset::Launched { job: JOB, rank: RANK }));
-        assert!(matches!(pset.receive().await, FromPset::Ended { node: NODE, .. }));
+        assert!(matches!(pset.receive().await, FromPset::Launched { job: JOB, ranks } if ranks == RANK.into()));
+        assert!(matches!(pset.receive().await, FromPset::Ended(ends) if ends[0].node == NODE));
     });
 }
 

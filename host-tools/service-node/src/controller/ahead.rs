@@ -101,11 +101,11 @@ impl Job {
         let of_node = |ranks: &[RankState]| {
             let mut pages = 0_u64;
             for state in ranks {
-                let report = state.report().filter(|report| report.outcome == RankOutcome::Exited)?;
-                pages = pages.saturating_add(report.counters.pages_fetched);
+                let end = state.end().filter(|end| end.outcome == RankOutcome::Exited)?;
+                pages = pages.saturating_add(end.pages_fetched);
                 // What the others find is what the first had or those before them fetched.
                 if matches!(state.retain, Some(RetainAnswer::Kept { .. })) {
-                    pages = pages.saturating_add(report.pages_retained);
+                    pages = pages.saturating_add(end.pages_retained);
                 }
             }
             Some(pages)

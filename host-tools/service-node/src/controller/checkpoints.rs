@@ -170,7 +170,7 @@ impl<P: Plant> Controller<P> {
         let before = match self.jobs.get(&id) {
             Some(job) => job.checkpoints_made,
             // It has ended just now.
-            None => self.records.job(id).ok().flatten().and_then(|detail| detail.job.checkpoints_made),
+            None => self.records.job_alone(id).ok().flatten().and_then(|job| job.checkpoints_made),
         };
         let count = before.map_or(0, |made| made.count).saturating_add(1);
         let chosen = self.jobs.get(&id).and_then(|job| interval::chosen(&job.submission, cost.pause_us));

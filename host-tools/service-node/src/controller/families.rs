@@ -282,7 +282,7 @@ impl<P: Plant> Controller<P> {
         let mut awaits = BTreeSet::new();
         for member in family.members.iter().copied().filter(|member| *member != id) {
             let Some(job) = self.jobs.get(&member) else { continue };
-            awaits.extend(job.ranks.live().map(|(_, state)| (member, state.node)));
+            awaits.extend(job.ranks.live_nodes().map(|node| (member, node)));
             for pset in job.ranks.live_psets() {
                 self.plant.tell(pset, &ToPset::Joined(Joined { job: member, first, nodes: nodes.clone() }));
             }
@@ -303,14 +303,17 @@ impl<P: Plant> Controller<P> {
         }
     }
 
-    /// Ranks of a job have ended: nodes where none runs any more need to know nothing.
-    pub(super) fn ended_in_family(&mut self, id: JobId) {
+    /// Ranks of a job on these nodes have ended: nodes where none runs any more need to know nothing.
+    pub(super) fn ended_in_family(&mut self, id: JobId, nodes: &[NodeId]) {
         let root = self.root_of(id);
         let Some(family) = self.families.all.get_mut(&root) else { return };
         let Some(joining) = family.joining.as_mut().filter(|joining| !joining.awaits.is_empty()) else { return };
-        let live: BTreeSet<NodeId> =
-            self.jobs.get(&id).into_iter().flat_map(|job| job.ranks.live()).map(|(_, state)| state.node).collect();
-        joining.awaits.retain(|(job, node)| *job != id || live.contains(node));
+        let job = self.jobs.get(&id);
+        for node in nodes {
+            if job.is_none_or(|job| !job.ranks.are_live_on(*node)) {
+                joining.awaits.remove(&(id, *node));
+            }
+        }
         self.start_if_known(root);
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use coppice_api::ahead::AheadDecision;
 use coppice_api::checkpoint::{CheckpointsMade, Continuation};
-use coppice_api::job::{EXIT_COPPICE, JobView, OnRankFailure, RankOutcome, RankView, Submission};
+use coppice_api::job::{EXIT_COPPICE, JobView, OnRankFailure, RankOutcome, Submission};
 use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
 use coppice_api::transfer::TransferView;
 use coppice_protocol::ids::{JobId, NodeId, Rank};
@@ -17,13 +17,13 @@ use tokio::sync::Semaphore;
 
 use super::checkpoints::{Awaited, Schedule};
 use super::families::Descent;
-use super::ranks::{RankState, Ranks};
+use super::ranks::{RankEnd, RankState, Ranks};
 use super::restart::Restoring;
 use super::tracing_jobs::Tracer;
 use super::transfers::Transfers;
 use super::{Answer, Newest, Now, Place};
 use crate::feed::Feed;
-use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX};
+use crate::limits::{ATTACH_TIME_MAX, JOB_TIME_MAX, KILL_TIME_MAX, LAUNCH_TIME_MAX, RESTORE_TIME_MAX};
 use crate::store::{Held, Kind, Source};
 
 /// A rank that has ended.
@@ -109,6 +109,8 @@ pub(super) struct Job {
     /// Its history, also for when its records cannot be read.
     pub(super) times: Times,
     started: Option<Instant>,
+    /// When there was something new of its launch, until all of its ranks run.
+    launch_news: Option<Instant>,
     attach_deadline: Option<Instant>,
     run_deadline: Option<Instant>,
     kill_deadline: Option<Instant>,
@@ -127,6 +129,8 @@ pub(super) struct Times {
 pub(super) enum Due {
     /// Nobody opened its stream.
     Attach,
+    /// It has not begun, and there is nothing new of that.
+    Launch,
     /// It has run long enough.
     Timeout,
     /// Its ranks did not end when killed.
@@ -178,6 +182,7 @@ impl Job {
             exit_status: None,
             times: Times { submitted_ns: now.realtime_ns, started_ns: None, running_ns: None },
             started: None,
+            launch_news: None,
             attach_deadline: (!detached).then(|| now.instant + ATTACH_TIME_MAX),
             run_deadline: None,
             kill_deadline: None,
@@ -201,7 +206,33 @@ impl Job {
         self.ahead = Some(ahead);
         self.times.started_ns = Some(now.realtime_ns);
         self.started = Some(now.instant);
+        self.launch_news = Some(now.instant);
         self.run_deadline = self.timeout().map(|timeout| now.instant + timeout);
+    }
+
+    /// There is something new of its launch.
+    pub(super) fn launch_goes_on(&mut self, now: Instant) {
+        if let Some(news) = &mut self.launch_news {
+            *news = now;
+        }
+    }
+
+    /// All of its ranks run, or it does not come to that.
+    pub(super) fn launch_is_over(&mut self) {
+        self.launch_news = None;
+    }
+
+    /// When it has waited too long for its ranks to begin.
+    fn launch_deadline(&self) -> Option<Instant> {
+        let most = if self.restore.is_some() { RESTORE_TIME_MAX } else { LAUNCH_TIME_MAX };
+        self.launch_news.filter(|_| !self.is_waiting()).map(|news| news + most)
+    }
+
+    /// Why it does not begin: a rank that was not launched, by its node.
+    pub(super) fn why_not_launched(&self) -> Option<String> {
+        let (rank, node) = self.ranks.first_unlaunched()?;
+        let most = if self.restore.is_some() { RESTORE_TIME_MAX } else { LAUNCH_TIME_MAX };
+        Some(format!("node {node} has not launched rank {rank}, and there was nothing new for {} s", most.as_secs()))
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -273,6 +304,7 @@ impl Job {
         if self.reason.is_none() {
             self.reason = reason;
         }
+        self.launch_news = None;
         self.run_deadline = None;
         self.attach_deadline = None;
         self.schedule.end();
@@ -282,7 +314,7 @@ impl Job {
     /// Nothing of it is left on any node, and it is going to be seen whether it goes on. Nothing else is due any more.
     pub(super) fn awaits_restart(&mut self, awaited: Awaited) {
         (self.attach_deadline, self.run_deadline, self.kill_deadline) = (None, None, None);
-        (self.awaits_copy, self.is_told) = (None, true);
+        (self.awaits_copy, self.is_told, self.launch_news) = (None, true, None);
         self.schedule.end();
         self.restart = Some(awaited);
     }
@@ -327,7 +359,7 @@ impl Job {
 
     /// Why the first rank that was lost was, if one was.
     pub(super) fn first_lost(&self) -> Option<String> {
-        self.ranks.reports().find(|report| report.outcome == RankOutcome::Lost).and_then(|report| report.reason.clone())
+        self.ranks.first_lost().map(str::to_owned)
     }
 
     /// Whether its ranks are being killed.
@@ -375,11 +407,11 @@ impl Job {
             answer == Some(RetainAnswer::Absent) || !ranks.iter().any(|state| state.use_retained)
         };
         let add = |sum: RetentionSummary, (_, ranks): (NodeId, &[RankState])| {
-            let reports = ranks.iter().filter_map(RankState::report);
-            let warm: Vec<&RankView> = reports.filter(|report| report.pages_retained > 0).collect();
+            let ends = ranks.iter().filter_map(RankState::end);
+            let warm: Vec<&RankEnd> = ends.filter(|end| end.pages_retained > 0).collect();
             let warm = if had_none(ranks) { Vec::new() } else { warm };
-            let found = warm.iter().map(|report| report.pages_retained).max();
-            let fetched = warm.iter().fold(0_u64, |sum, report| sum.saturating_add(report.counters.pages_fetched));
+            let found = warm.iter().map(|end| end.pages_retained).max();
+            let fetched = warm.iter().fold(0_u64, |sum, end| sum.saturating_add(end.pages_fetched));
             RetentionSummary {
                 warm_ranks: sum.warm_ranks.saturating_add(u32::try_from(warm.len()).unwrap_or(u32::MAX)),
                 warm_nodes: sum.warm_nodes.saturating_add(u32::from(found.is_some())),
@@ -392,20 +424,21 @@ impl Job {
 
     /// What `run` exits with.
     pub(super) fn exit_status(&self) -> u8 {
-        let failed = |report: &RankView| matches!(report.outcome, RankOutcome::Lost | RankOutcome::NotStarted);
+        let failed = |end: &RankEnd| matches!(end.outcome, RankOutcome::Lost | RankOutcome::NotStarted);
         if let Some(status) = self.exit_status {
             status
-        } else if self.ranks.reports().any(failed) {
+        } else if self.ranks.ends().any(failed) {
             EXIT_COPPICE
         } else {
-            self.ranks.reports().map(rank_exit_status).max().unwrap_or(EXIT_COPPICE)
+            self.ranks.ends().map(rank_exit_status).max().unwrap_or(EXIT_COPPICE)
         }
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         let restart = self.restart.as_ref().map(|awaited| awaited.deadline);
         let deadlines = [self.attach_deadline, self.run_deadline, self.kill_deadline, self.schedule.due(), restart];
-        deadlines.into_iter().flatten().min()
+        let deadlines = deadlines.into_iter().chain([self.launch_deadline()]);
+        deadlines.flatten().min()
     }
 
     pub(super) fn due(&self, now: Instant) -> Option<Due> {
@@ -416,6 +449,8 @@ impl Job {
             Some(Due::Timeout)
         } else if is_due(self.attach_deadline) {
             Some(Due::Attach)
+        } else if is_due(self.launch_deadline()) {
+            Some(Due::Launch)
         } else if is_due(self.restart.as_ref().map(|awaited| awaited.deadline)) {
             Some(Due::Restart)
         } else if is_due(self.schedule.due()) {
@@ -427,8 +462,8 @@ impl Job {
 }
 
 /// A rank's part in the exit status of its job, as shells have it.
-fn rank_exit_status(report: &RankView) -> u8 {
-    match (report.exit, report.signal) {
+fn rank_exit_status(end: &RankEnd) -> u8 {
+    match (end.exit, end.signal) {
         (Some(status), _) => status,
         (None, Some(signal)) => 128u8.saturating_add(signal),
         (None, None) => EXIT_COPPICE,

@@ -77,26 +77,30 @@ impl<P: Plant> Controller<P> {
         Ok(())
     }
 
-    /// A rank is over in whatever way. The job may be, too.
-    pub(super) fn rank_ended(&mut self, id: JobId, rank: Rank, mut report: RankView, now: Now) {
+    /// Ranks are over in whatever way. The job may be, too. They are recorded together.
+    pub(super) fn ranks_ended(&mut self, id: JobId, mut reports: Vec<RankView>, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let failure = match report.outcome {
-            RankOutcome::Lost => report.reason.clone(),
-            RankOutcome::NotStarted => {
-                let reason = report.reason.as_deref().unwrap_or("the node does not say why");
-                Some(format!("rank {rank} could not be started on node {}: {reason}", report.node))
-            }
-            RankOutcome::Exited | RankOutcome::Signalled => None,
-        };
-        let is_outlived = report.outcome == RankOutcome::Lost && job.goes_on_without_node();
-        let Some(state) = job.ranks.get(rank) else { return };
-        report.retain = state.retain;
-        let record = What::Ranks(id, vec![report.clone()]);
-        if !job.ranks.ended(rank, report) {
+        reports.retain_mut(|report| {
+            let rank = Rank(report.rank);
+            let retain = job.ranks.get(rank).and_then(|state| state.retain);
+            report.retain = retain;
+            job.ranks.ended(rank, report)
+        });
+        if reports.is_empty() {
             return;
         }
-        self.records.add(record, now);
-        self.ended_in_family(id);
+        let goes_on = job.goes_on_without_node();
+        let failure = reports.iter().find_map(failure_of);
+        // Without that rank the job cannot come to its end.
+        let is_end = reports.iter().any(|report| match report.outcome {
+            RankOutcome::Lost => !goes_on,
+            RankOutcome::NotStarted => failure_of(report).is_some(),
+            RankOutcome::Exited | RankOutcome::Signalled => false,
+        });
+        let mut nodes: Vec<NodeId> = reports.iter().map(|report| NodeId(report.node)).collect();
+        nodes.dedup();
+        self.records.add(What::Ranks(id, reports), now);
+        self.ended_in_family(id, &nodes);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         // The node stays with the job until all of it is over: a block is given up as a whole.
         if job.is_over() {
@@ -108,8 +112,8 @@ impl<P: Plant> Controller<P> {
             }
             let status = job.exit_status();
             self.end_or_restart(id, status, now);
-        } else if let Some(failure) = failure.filter(|_| !is_outlived) {
-            // Without that rank the job cannot come to its end. Each pset is told so once, however many are lost.
+        } else if let Some(failure) = failure.filter(|_| is_end) {
+            // Each pset is told so once, however many are lost.
             match job.is_being_killed() {
                 true => job.killing(Some(failure), now.instant),
                 false => self.kill_job(id, Some(failure), now),
@@ -128,10 +132,9 @@ impl<P: Plant> Controller<P> {
         } else {
             job.has_lost(node);
         }
-        for rank in job.ranks.on(node) {
-            let report = empty_report(rank, node, RankOutcome::Lost, Some(reason.to_owned()));
-            self.rank_ended(id, rank, report, now);
-        }
+        let lost = |rank| empty_report(rank, node, RankOutcome::Lost, Some(reason.to_owned()));
+        let reports = job.ranks.live_on(node).map(lost).collect();
+        self.ranks_ended(id, reports, now);
     }
 
     /// Nothing of a job is left on any node.
@@ -148,8 +151,8 @@ impl<P: Plant> Controller<P> {
         let (reason, continued_as) = (job.reason.clone(), job.continued_as);
         let end = JobRow { exit_status, reason, retention, pages_touched, continued_as };
         self.records.add(What::Ended(id, end.clone()), now);
-        let view = match self.records.job(id) {
-            Ok(Some(detail)) => detail.job,
+        let view = match self.records.job_alone(id) {
+            Ok(Some(view)) => view,
             found => {
                 tracing::error!(job = id.0, ?found, "ended, but not in the database");
                 lost_view(&job, &end, now)
@@ -196,6 +199,7 @@ impl<P: Plant> Controller<P> {
                     let seconds = std::time::Duration::from_millis(ms).as_secs_f64();
                     self.kill_job(id, Some(format!("ended by --timeout after {seconds} s")), now);
                 }
+                Due::Launch => self.launch_is_late(id, now),
                 Due::Kill => self.lose_stuck_nodes(id, now),
                 Due::Restart => {
                     let reason = format!("that took longer than {} s", RESTART_TIME_MAX.as_secs());
@@ -206,11 +210,20 @@ impl<P: Plant> Controller<P> {
         }
     }
 
+    /// A job's ranks do not all begin.
+    fn launch_is_late(&mut self, id: JobId, now: Now) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.launch_is_over();
+        // If those that have not begun have all ended, it goes on without.
+        if let Some(reason) = job.why_not_launched() {
+            self.kill_job(id, Some(reason), now);
+        }
+    }
+
     /// Nodes that do not end a killed job are of no more use in this boot.
     fn lose_stuck_nodes(&mut self, id: JobId, now: Now) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let mut stuck: Vec<NodeId> = job.ranks.live().map(|(_, state)| state.node).collect();
-        stuck.dedup();
+        let stuck: Vec<NodeId> = job.ranks.live_nodes().collect();
         for node in stuck {
             let reason = format!("it did not end job {id} within {} s", crate::limits::KILL_TIME_MAX.as_secs());
             self.lose_node(node, &reason, Phase::Stopping, now);
@@ -222,6 +235,18 @@ impl<P: Plant> Controller<P> {
 /// The reason recorded for the end of a job that somebody asked for.
 fn asked_reason(signal: u8) -> String {
     format!("ended by {} on request", signal_name(signal))
+}
+
+/// Why a job cannot go on as it was meant to, if that is what the end of a rank means.
+fn failure_of(report: &RankView) -> Option<String> {
+    match report.outcome {
+        RankOutcome::Lost => report.reason.clone(),
+        RankOutcome::NotStarted => {
+            let reason = report.reason.as_deref().unwrap_or("the node does not say why");
+            Some(format!("rank {} could not be started on node {}: {reason}", report.rank, report.node))
+        }
+        RankOutcome::Exited | RankOutcome::Signalled => None,
+    }
 }
 
 /// A report of a rank that cannot report itself.

@@ -218,7 +218,7 @@ impl<P: Plant> Controller<P> {
 
     /// Where to read what is kept of a job's output.
     pub(super) fn kept_log(&self, id: JobId) -> Result<KeptLog, Refused> {
-        let job = self.records.job(id)?.ok_or_else(|| no_job(id))?.job;
+        let job = self.records.job_alone(id)?.ok_or_else(|| no_job(id))?;
         let Some(output) = job.output else {
             return Err(Refused::conflict(&format!(
                 "the output of job {id} was not kept; `coppice run` keeps it with --detach or --keep-output"

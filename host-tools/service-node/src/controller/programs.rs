@@ -61,6 +61,7 @@ impl<P: Plant> Controller<P> {
     pub(super) fn program_checked(&mut self, id: JobId, found: Result<Found, String>, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Some(number) = job.awaits_copy else { return };
+        job.launch_goes_on(now.instant);
         let needed = job.needed(number).map(|(copy, source)| (copy.id, source.path));
         if let (Ok(Found::Altered), Some((program, path))) = (&found, needed) {
             self.program_altered(program, &path, now);

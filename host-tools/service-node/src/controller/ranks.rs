@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use coppice_api::job::RankView;
+use coppice_api::job::{RankOutcome, RankView};
 use coppice_api::retain::RetainAnswer;
 use coppice_protocol::ids::{NodeId, PsetId, Rank};
 
@@ -23,7 +23,29 @@ pub(super) struct RankState {
     /// What the node answered to that, of the first of its ranks.
     pub(super) retain: Option<RetainAnswer>,
     launched: bool,
-    report: Option<RankView>,
+    end: Option<RankEnd>,
+}
+
+/// What its job has to know of a rank that has ended. All else is recorded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RankEnd {
+    pub(super) outcome: RankOutcome,
+    pub(super) exit: Option<u8>,
+    pub(super) signal: Option<u8>,
+    pub(super) pages_retained: u64,
+    pub(super) pages_fetched: u64,
+}
+
+impl RankEnd {
+    fn of(report: &RankView) -> Self {
+        Self {
+            outcome: report.outcome,
+            exit: report.exit,
+            signal: report.signal,
+            pages_retained: report.pages_retained,
+            pages_fetched: report.counters.pages_fetched,
+        }
+    }
 }
 
 impl RankState {
@@ -33,16 +55,16 @@ impl RankState {
     }
 
     pub(super) fn new(node: NodeId, pset: PsetId, use_retained: bool) -> Self {
-        Self { node, pset, use_retained, retain: None, launched: false, report: None }
+        Self { node, pset, use_retained, retain: None, launched: false, end: None }
     }
 
     /// What became of it, once it has ended.
-    pub(super) fn report(&self) -> Option<&RankView> {
-        self.report.as_ref()
+    pub(super) fn end(&self) -> Option<&RankEnd> {
+        self.end.as_ref()
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.report.is_some()
+        self.end.is_some()
     }
 }
 
@@ -51,7 +73,7 @@ impl RankState {
 pub(super) struct Ranks {
     all: Vec<RankState>,
     /// The ranks of each node: they follow each other.
-    nodes: BTreeMap<NodeId, Range<u32>>,
+    nodes: BTreeMap<NodeId, OnNode>,
     /// Ranks of each pset that have not ended.
     live: BTreeMap<PsetId, u32>,
     /// Ranks that have not ended.
@@ -60,18 +82,30 @@ pub(super) struct Ranks {
     unlaunched: usize,
     /// Signals that ended ranks, each with the first of them.
     signals: BTreeMap<u8, Rank>,
+    /// Why a rank was lost, the first of those that were.
+    lost: Option<(Rank, Option<String>)>,
+}
+
+/// The ranks of a node.
+#[derive(Debug)]
+struct OnNode {
+    ranks: Range<u32>,
+    /// Those that have not ended.
+    live: u32,
 }
 
 impl Ranks {
     /// Ranks none of which has begun.
     pub(super) fn new(all: Vec<RankState>) -> Self {
-        let (mut nodes, mut live) = (BTreeMap::<NodeId, Range<u32>>::new(), BTreeMap::new());
+        let (mut nodes, mut live) = (BTreeMap::<NodeId, OnNode>::new(), BTreeMap::new());
         for (state, number) in all.iter().zip(0..) {
-            nodes.entry(state.node).or_insert(number..number).end = number + 1;
+            let on = nodes.entry(state.node).or_insert(OnNode { ranks: number..number, live: 0 });
+            on.ranks.end = number + 1;
+            on.live += 1;
             *live.entry(state.pset).or_default() += 1;
         }
         let count = all.len();
-        Self { all, nodes, live, live_count: count, unlaunched: count, signals: BTreeMap::new() }
+        Self { all, nodes, live, live_count: count, unlaunched: count, signals: BTreeMap::new(), lost: None }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -95,17 +129,23 @@ impl Ranks {
     }
 
     /// A rank has ended. Only its first report counts; returns whether this is it.
-    pub(super) fn ended(&mut self, rank: Rank, report: RankView) -> bool {
+    pub(super) fn ended(&mut self, rank: Rank, report: &RankView) -> bool {
         let Some(state) = self.all.get_mut(rank.0 as usize).filter(|state| !state.has_ended()) else { return false };
         if let Some(signal) = report.signal {
             let first = self.signals.entry(signal).or_insert(rank);
             *first = rank.min(*first);
         }
+        if report.outcome == RankOutcome::Lost && self.lost.as_ref().is_none_or(|(first, _)| rank < *first) {
+            self.lost = Some((rank, report.reason.clone()));
+        }
         if let Some(live) = self.live.get_mut(&state.pset) {
             *live -= 1;
         }
+        if let Some(on) = self.nodes.get_mut(&state.node) {
+            on.live -= 1;
+        }
         self.live_count -= 1;
-        state.report = Some(report);
+        state.end = Some(RankEnd::of(report));
         true
     }
 
@@ -119,6 +159,12 @@ impl Ranks {
         self.unlaunched == 0
     }
 
+    /// The first rank of which no launch was reported, nor an end, and its node.
+    pub(super) fn first_unlaunched(&self) -> Option<(Rank, NodeId)> {
+        let (rank, state) = self.live().find(|(_, state)| !state.launched)?;
+        Some((rank, state.node))
+    }
+
     /// Signals that ended ranks, each with the first of them.
     pub(super) fn signals(&self) -> impl Iterator<Item = (u8, Rank)> {
         self.signals.iter().map(|(signal, rank)| (*signal, *rank))
@@ -126,7 +172,7 @@ impl Ranks {
 
     /// The ranks on a node.
     pub(super) fn on(&self, node: NodeId) -> impl Iterator<Item = Rank> + use<> {
-        self.nodes.get(&node).cloned().unwrap_or_default().map(Rank)
+        self.nodes.get(&node).map(|on| on.ranks.clone()).unwrap_or_default().map(Rank)
     }
 
     /// Those on a node that have not ended.
@@ -134,9 +180,24 @@ impl Ranks {
         self.on(node).filter(|rank| self.get(*rank).is_some_and(|state| !state.has_ended()))
     }
 
+    /// Whether there are such.
+    pub(super) fn are_live_on(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|on| on.live > 0)
+    }
+
+    /// The nodes of those that have not ended.
+    pub(super) fn live_nodes(&self) -> impl Iterator<Item = NodeId> {
+        walked(self.nodes.iter().filter(|(_, on)| on.live > 0).map(|(node, _)| *node))
+    }
+
+    /// Why the first rank that was lost was, if one was.
+    pub(super) fn first_lost(&self) -> Option<&str> {
+        self.lost.as_ref().and_then(|(_, reason)| reason.as_deref())
+    }
+
     /// The first rank on a node, which has what is the node's as a whole.
     pub(super) fn first_on(&mut self, node: NodeId) -> Option<&mut RankState> {
-        let first = self.nodes.get(&node)?.start;
+        let first = self.nodes.get(&node)?.ranks.start;
         self.all.get_mut(first as usize)
     }
 
@@ -172,8 +233,8 @@ impl Ranks {
     }
 
     /// What became of those that have ended.
-    pub(super) fn reports(&self) -> impl Iterator<Item = &RankView> {
-        self.iter().filter_map(|(_, state)| state.report())
+    pub(super) fn ends(&self) -> impl Iterator<Item = &RankEnd> {
+        self.iter().filter_map(|(_, state)| state.end())
     }
 
     /// The job's nodes in the order of the ranks, each with its ranks.

@@ -6,7 +6,8 @@ use coppice_api::stream::JobEvent;
 use coppice_protocol::control::{Dying, Exit, JobFailure, RankReport, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pmi::{Departure, Failure};
-use coppice_protocol::pset::FromPset;
+use coppice_protocol::pset::{FromPset, NodeEnds};
+use coppice_protocol::ranks::Ranks;
 use coppice_protocol::syscalls;
 
 use super::job::{Job, Missing};
@@ -32,8 +33,8 @@ impl<P: Plant> Controller<P> {
             FromPset::NodeLost { node, generation, reason } if self.is_in(node, pset) => {
                 self.node_unreachable(node, generation, &reason, now);
             }
-            FromPset::Launched { job, rank } => self.rank_launched(pset, job, rank, now),
-            FromPset::Ended { node, report } => self.rank_reported(pset, node, report, now),
+            FromPset::Launched { job, ranks } => self.ranks_launched(pset, job, &ranks, now),
+            FromPset::Ended(ends) => self.ranks_reported(pset, ends, now),
             FromPset::Failed { node, failure } => self.job_failed(pset, node, failure, now),
             FromPset::Waits(waiting) => self.ranks_wait(pset, waiting, now),
             FromPset::Dies { node, dying } => self.rank_dies(pset, node, dying),
@@ -45,9 +46,9 @@ impl<P: Plant> Controller<P> {
             FromPset::Inspected { node, answer } => self.node_inspected(node, answer),
             FromPset::Kept { node, answer } => self.node_kept(pset, node, &answer, now),
             FromPset::KeepFailed { request, reason } => self.keep_failed(pset, request, &reason, now),
-            FromPset::Refused { job, rank, reason } => self.rank_refused(pset, job, rank, reason, now),
+            FromPset::Refused { job, ranks, reason } => self.ranks_refused(pset, job, &ranks, &reason, now),
             FromPset::Transferred(end) => self.transfer_ended(pset, end, now),
-            FromPset::Transferring(progress) => self.transfer_goes_on(pset, progress),
+            FromPset::Transferring(progress) => self.transfer_goes_on(pset, progress, now),
             FromPset::Keeping(progress) => self.keep_goes_on(pset, progress),
             FromPset::Output { job, rank, stream, bytes } => self.output(pset, job, rank, stream, bytes, now),
             FromPset::InputTaken { job, bytes } => {
@@ -74,42 +75,73 @@ impl<P: Plant> Controller<P> {
         self.nodes.get(node).is_some_and(|node| node.pset == pset)
     }
 
-    fn rank_launched(&mut self, pset: PsetId, id: JobId, rank: Rank, now: Now) {
+    fn ranks_launched(&mut self, pset: PsetId, id: JobId, ranks: &Ranks, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let program = job.program.id;
-        let Some(state) = job.ranks.get(rank).filter(|state| state.pset == pset) else {
-            return tracing::warn!(pset = pset.0, job = id.0, rank = rank.0, "launched, but not asked for");
-        };
         // A launch that is not to use a retained table of the program discards it.
-        let discarded = (!state.use_retained).then_some(state.node);
-        let has_ended = state.has_ended();
-        if !job.ranks.launched(rank) || has_ended {
-            return;
+        let mut discarded: Vec<NodeId> = Vec::new();
+        let mut was_new = false;
+        let size = u32::try_from(job.ranks.len()).unwrap_or(u32::MAX);
+        for rank in ranks.of_job(size) {
+            let Some(state) = job.ranks.get(rank).filter(|state| state.pset == pset) else {
+                tracing::warn!(pset = pset.0, job = id.0, rank = rank.0, "launched, but not asked for");
+                continue;
+            };
+            let (node, use_retained, has_ended) = (state.node, state.use_retained, state.has_ended());
+            if job.ranks.launched(rank) && !has_ended {
+                was_new = true;
+                if !use_retained && discarded.last() != Some(&node) {
+                    discarded.push(node);
+                }
+            }
         }
-        if job.is_running() {
+        if was_new {
+            job.launch_goes_on(now.instant);
+        }
+        if was_new && job.is_running() {
+            job.launch_is_over();
             job.times.running_ns.get_or_insert(now.realtime_ns);
             job.schedule.begin(now.instant);
             self.records.add(What::Running(id), now);
             self.tell_running(id);
         }
-        if let Some(node) = discarded {
-            self.drop_held(node, program, now);
-        }
+        self.all_drop_held(&discarded, program, now);
     }
 
-    fn rank_reported(&mut self, pset: PsetId, node: NodeId, report: RankReport, now: Now) {
-        let (id, rank) = (report.job, report.rank);
-        let known = self.jobs.get(&id).and_then(|job| job.ranks.get(rank));
-        if known.is_none_or(|state| state.node != node || state.pset != pset || state.has_ended()) {
-            return tracing::debug!(pset = pset.0, job = id.0, rank = rank.0, "report of a rank that is over");
+    fn ranks_reported(&mut self, pset: PsetId, all: Vec<NodeEnds>, now: Now) {
+        let mut ended: Vec<(JobId, Vec<RankView>)> = Vec::new();
+        let mut held = Vec::new();
+        for NodeEnds { node, ends } in all {
+            let mut is_known = false;
+            for report in ends.reports {
+                let (id, rank) = (report.job, report.rank);
+                let job = self.jobs.get_mut(&id);
+                let is_its = |job: &&mut Job| {
+                    let state = job.ranks.get(rank);
+                    state.is_some_and(|state| state.node == node && state.pset == pset && !state.has_ended())
+                };
+                let Some(job) = job.filter(is_its) else {
+                    tracing::debug!(pset = pset.0, job = id.0, rank = rank.0, "report of a rank that is over");
+                    continue;
+                };
+                is_known = true;
+                job.transfers.counted(&report.transfers);
+                job.gone_after(report.barriers, Missing { rank, node, how: Departure::Ended(report.exit) });
+                let view = view(node, report);
+                match ended.last_mut() {
+                    Some((of, views)) if *of == id => views.push(view),
+                    _ => ended.push((id, vec![view])),
+                }
+            }
+            if is_known {
+                held.push((node, ends.held));
+            }
         }
-        self.set_held(node, &report.retention.held, now);
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.transfers.counted(&report.transfers);
-            job.gone_after(report.barriers, Missing { rank, node, how: Departure::Ended(report.exit) });
+        self.set_all_held(held, now);
+        for (id, reports) in ended {
+            self.ranks_ended(id, reports, now);
+            self.end_if_stuck(id, now);
         }
-        self.rank_ended(id, rank, view(node, report), now);
-        self.end_if_stuck(id, now);
     }
 
     /// Whoever runs the job may take a core file of the rank.
@@ -153,17 +185,21 @@ impl<P: Plant> Controller<P> {
         self.kill_job(id, Some(reason), now);
     }
 
-    fn rank_refused(&mut self, pset: PsetId, id: JobId, rank: Rank, reason: String, now: Now) {
-        let known = self.jobs.get(&id).and_then(|job| job.ranks.get(rank));
-        let Some(node) = known.filter(|state| state.pset == pset).map(|state| state.node) else { return };
-        let report = match self.jobs.get(&id).is_some_and(Job::is_being_killed) {
-            // It was killed before it began.
-            true => {
-                RankView { signal: Some(SIGKILL), ..empty_report(rank, node, RankOutcome::Signalled, Some(reason)) }
-            }
-            false => empty_report(rank, node, RankOutcome::NotStarted, Some(reason)),
+    fn ranks_refused(&mut self, pset: PsetId, id: JobId, ranks: &Ranks, reason: &str, now: Now) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let is_killed = job.is_being_killed();
+        let report = |rank: Rank| {
+            let node = job.ranks.get(rank).filter(|state| state.pset == pset)?.node;
+            let reason = Some(reason.to_owned());
+            Some(match is_killed {
+                // It was killed before it began.
+                true => RankView { signal: Some(SIGKILL), ..empty_report(rank, node, RankOutcome::Signalled, reason) },
+                false => empty_report(rank, node, RankOutcome::NotStarted, reason),
+            })
         };
-        self.rank_ended(id, rank, report, now);
+        let size = u32::try_from(job.ranks.len()).unwrap_or(u32::MAX);
+        let reports = ranks.of_job(size).filter_map(report).collect();
+        self.ranks_ended(id, reports, now);
     }
 }
 

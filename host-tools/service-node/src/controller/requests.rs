@@ -274,13 +274,13 @@ impl<P: Plant> Controller<P> {
         if let Some(job) = self.jobs.get_mut(&id) {
             return job.wait(answer);
         }
-        let found = self.records.job(id).map_err(Refused::from);
-        reply(answer, found.and_then(|found| found.map(|detail| detail.job).ok_or_else(|| no_job(id))));
+        let found = self.records.job_alone(id).map_err(Refused::from);
+        reply(answer, found.and_then(|found| found.ok_or_else(|| no_job(id))));
     }
 
     /// Why nothing can be done to a job that is not under way.
     pub(super) fn why_not_under_way(&self, id: JobId) -> Refused {
-        match self.records.job(id) {
+        match self.records.job_alone(id) {
             Ok(Some(_)) => Refused::conflict(&format!("job {id} has ended already")),
             Ok(None) => no_job(id),
             Err(error) => error.into(),

@@ -1,17 +1,15 @@
 //! Jobs that go on from a checkpoint: what they are submitted with, what their ranks are made from, and who waits until
 //! all of these are there.
 
-use coppice_api::counted;
 use coppice_api::job::Submission;
-use coppice_protocol::checkpoint::{ObjectId, Restore};
+use coppice_protocol::checkpoint::ObjectId;
+use coppice_protocol::control::NodeRestore;
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
-use coppice_protocol::psets::PsetTable;
 
 use super::job::Job;
 use super::requests::{Answer, Refused, reply};
 use super::{Controller, Newest, Now, Place};
 use crate::database::{FileKey, ProgramRow};
-use crate::limits::RESTORED_RANKS_PER_PSET_MAX;
 use crate::plant::Plant;
 use crate::store::Held;
 
@@ -44,11 +42,11 @@ pub struct Restoring {
 }
 
 impl Restoring {
-    /// What a rank is made from, so many of them being on a node.
-    pub(super) fn of(&self, rank: Rank, ranks_per_node: u32) -> Option<Restore> {
-        let node = rank.0.checked_div(ranks_per_node)?;
-        let (rank, node) = (*self.ranks.get(rank.0 as usize)?, *self.nodes.get(node as usize)?);
-        Some(Restore { rank, node, by: self.by, keep_files: self.keep_files })
+    /// What the ranks of a node of the job are made from.
+    pub(super) fn of_node(&self, index: usize, first: Rank, count: u32) -> Option<NodeRestore> {
+        let first = first.0 as usize;
+        let ranks = self.ranks.get(first..first.checked_add(count as usize)?)?.to_vec();
+        Some(NodeRestore { node: *self.nodes.get(index)?, ranks, by: self.by, keep_files: self.keep_files })
     }
 }
 
@@ -78,7 +76,7 @@ impl<P: Plant> Controller<P> {
         }
         let checkpoint = submission.restarted_from;
         self.records.check().map_err(|why| Refused::unavailable(&why))?;
-        self.check_restoring(&submission, &restore)?;
+        Self::check_restoring(&submission, &restore)?;
         if let Some(file) = file {
             self.keep_program(&program, file, &submission, now)?;
         }
@@ -92,23 +90,13 @@ impl<P: Plant> Controller<P> {
         Ok(id)
     }
 
-    /// Whether there is a part for each rank and node, and I/O nodes can be told of all of them.
-    fn check_restoring(&self, job: &Submission, restore: &Restoring) -> Result<(), Refused> {
+    /// Whether there is a part for each rank and node.
+    fn check_restoring(job: &Submission, restore: &Restoring) -> Result<(), Refused> {
         let wanted = (job.ranks as usize, job.nodes_wanted() as usize);
         if (restore.ranks.len(), restore.nodes.len()) != wanted {
             return Err(Refused::bad(
                 "the checkpoint does not have a part of each rank and node of the job".to_owned(),
             ));
-        }
-        let psets = PsetTable::new(self.config.nodes, self.config.pset_size);
-        let most = psets.psets().map(|pset| psets.nodes_of(pset).count()).max().unwrap_or_default();
-        let ranks = most.saturating_mul(job.ranks_per_node as usize).min(job.ranks as usize);
-        if ranks > RESTORED_RANKS_PER_PSET_MAX {
-            return Err(Refused::bad(format!(
-                "cannot restart {} that may be on one pset, at most {RESTORED_RANKS_PER_PSET_MAX} can; use \
-                 `coppice up --pset-size` with less",
-                counted(ranks, "rank")
-            )));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use coppice_api::program::ProgramView;
 use coppice_api::retain::RetainAnswer;
-use coppice_protocol::ids::{NodeId, ProgramId, PsetId};
+use coppice_protocol::ids::{Generation, NodeId, ProgramId, PsetId};
 use coppice_protocol::retain::{HeldAs, RetainOutcome, Retained, RetainedProgram};
 
 use super::holdings::Holdings;
@@ -16,6 +16,9 @@ use super::{Controller, Now};
 use crate::database::DatabaseError;
 use crate::plant::Plant;
 use crate::records::What;
+
+/// What a node holds in a boot.
+type Held = (NodeId, Generation, Vec<RetainedProgram>);
 
 impl<P: Plant> Controller<P> {
     /// A node's answer to the order to retain that came before its ranks' launches. Counted once for each
@@ -52,12 +55,45 @@ impl<P: Plant> Controller<P> {
         self.change_held(node, now, |holdings| holdings.drop_program(program));
     }
 
-    fn change_held(&mut self, id: NodeId, now: Now, change: impl FnOnce(&mut Holdings) -> bool) {
-        let Some(node) = self.nodes.get_mut(id) else { return };
-        if change(&mut node.holdings) {
-            let held = node.holdings.held().to_vec();
-            self.records.add(What::Retained(id, node.generation, held), now);
+    /// Nodes have said all that they hold.
+    pub(super) fn set_all_held(&mut self, said: Vec<(NodeId, Vec<RetainedProgram>)>, now: Now) {
+        let mut changed = Vec::new();
+        for (node, held) in said {
+            changed.extend(self.changed_held(node, |holdings| holdings.set_held(&held)));
         }
+        self.record_held(changed, now);
+    }
+
+    /// Nodes hold nothing of a program.
+    pub(super) fn all_drop_held(&mut self, nodes: &[NodeId], program: ProgramId, now: Now) {
+        let mut changed = Vec::new();
+        for node in nodes {
+            changed.extend(self.changed_held(*node, |holdings| holdings.drop_program(program)));
+        }
+        self.record_held(changed, now);
+    }
+
+    fn change_held(&mut self, id: NodeId, now: Now, change: impl FnOnce(&mut Holdings) -> bool) {
+        let changed = self.changed_held(id, change);
+        self.record_held(changed.into_iter().collect(), now);
+    }
+
+    /// What a node holds then, if that is something new.
+    fn changed_held(&mut self, id: NodeId, change: impl FnOnce(&mut Holdings) -> bool) -> Option<Held> {
+        let node = self.nodes.get_mut(id)?;
+        change(&mut node.holdings).then(|| (id, node.generation, node.holdings.held().to_vec()))
+    }
+
+    fn record_held(&mut self, mut changed: Vec<Held>, now: Now) {
+        let record = match changed.pop() {
+            None => return,
+            Some((node, generation, held)) if changed.is_empty() => What::Retained(node, generation, held),
+            Some(last) => {
+                changed.push(last);
+                What::RetainedBy(changed)
+            }
+        };
+        self.records.add(record, now);
     }
 
     /// A node's machine is gone, and what it held with it.

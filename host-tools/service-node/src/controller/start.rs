@@ -136,13 +136,24 @@ fn place(job: &Job, start: &Start, nodes: &Nodes) -> Placement {
 /// Tells the I/O nodes of a job's ranks to start it, and sends the one that needs it what there is of its input.
 fn tell_start(job: &mut Job, message: StartJob, plant: &mut impl Plant) {
     let mut members: BTreeMap<PsetId, Vec<Member>> = BTreeMap::new();
-    for (rank, state) in job.ranks.iter() {
-        let restore = job.restore.as_ref().and_then(|restore| restore.of(rank, job.submission.ranks_per_node));
-        let member = Member { rank, node: state.node, use_retained: state.use_retained, restore };
+    let mut next = 0;
+    for (index, (node, ranks)) in job.ranks.by_node().enumerate() {
+        let Some(state) = ranks.first() else { continue };
+        let first = Rank(next);
+        // Never more than a job has, of which there are as many as a number of 32 bits says.
+        let count = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
+        next = next.saturating_add(count);
+        let restore = job.restore.as_ref().and_then(|restore| restore.of_node(index, first, count));
+        let member = Member { node, first, count, use_retained: state.use_retained, restore };
         members.entry(state.pset).or_default().push(member);
     }
+    let mut message = message;
     for (pset, members) in members {
-        plant.tell(pset, &ToPset::Start(StartJob { members, ..message.clone() }));
+        message.members = members;
+        let start = ToPset::Start(message);
+        plant.tell(pset, &start);
+        let ToPset::Start(same) = start else { return };
+        message = same;
     }
     let early_input = std::mem::take(&mut job.early_input);
     let input_rank = job.submission.input_rank.and_then(|rank| job.ranks.get(Rank(rank)));
@@ -159,7 +170,7 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores:
         let nodes = job.ranks.by_node().map(|(node, _)| node);
         let link = Bandwidth::of(links.to(nodes, staging.home, staging.scheme));
         let passes_on = |pset: &PsetId| *pset == staging.home || staging.scheme.knows_psets();
-        let psets = job.ranks.iter().map(|(_, state)| state.pset).filter(passes_on).collect();
+        let psets = job.ranks.psets().filter(passes_on).collect();
         job.transfers.begin(staging.clone(), link, psets);
     }
     let submission = &job.submission;

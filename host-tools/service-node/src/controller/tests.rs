@@ -7,10 +7,10 @@ use coppice_api::job::{JobState, OnRankFailure, Submission};
 use coppice_api::link::{LinkShape, LinkShapes, Station};
 use coppice_api::paths::ClusterPaths;
 use coppice_api::staging::{ProgramStaging, Scheme};
-use coppice_protocol::control::{Exit, RankReport, Waiting};
+use coppice_protocol::control::{Ends, Exit, RankReport, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::{NodeKey, Personality};
-use coppice_protocol::pset::{FromPset, ToPset};
+use coppice_protocol::pset::{FromPset, NodeEnds, ToPset};
 use coppice_protocol::retain::RetentionPolicy;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
@@ -172,12 +172,12 @@ impl World {
 }
 
 fn launched(_node: NodeId, rank: Rank) -> FromPset {
-    FromPset::Launched { job: JobId(1), rank }
+    FromPset::Launched { job: JobId(1), ranks: rank.into() }
 }
 
 fn ended(node: NodeId, rank: Rank) -> FromPset {
     let report = RankReport { barriers: 5, ..RankReport::ended(JobId(1), rank, Exit::Signal(11)) };
-    FromPset::Ended { node, report }
+    FromPset::Ended(vec![NodeEnds { node, ends: Ends { held: Vec::new(), reports: vec![report] } }])
 }
 
 fn waits(_node: NodeId, _rank: Rank) -> FromPset {
@@ -185,7 +185,7 @@ fn waits(_node: NodeId, _rank: Rank) -> FromPset {
 }
 
 fn refused(_node: NodeId, rank: Rank) -> FromPset {
-    FromPset::Refused { job: JobId(1), rank, reason: "no".into() }
+    FromPset::Refused { job: JobId(1), ranks: rank.into(), reason: "no".into() }
 }
 
 #[test]

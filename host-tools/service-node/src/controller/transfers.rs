@@ -139,6 +139,7 @@ impl<P: Plant> Controller<P> {
         let id = end.of.job;
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.transfers.ended(pset, end) {
+            job.launch_goes_on(now.instant);
             if job.transfers.are_over() {
                 job.feed.event(&JobEvent::Staged);
             }
@@ -149,8 +150,9 @@ impl<P: Plant> Controller<P> {
     }
 
     /// An I/O node says how far a transfer is: whoever runs the job may want to know.
-    pub(super) fn transfer_goes_on(&mut self, pset: PsetId, progress: TransferProgress) {
+    pub(super) fn transfer_goes_on(&mut self, pset: PsetId, progress: TransferProgress, now: Now) {
         let Some(job) = self.jobs.get_mut(&progress.of.job) else { return };
+        job.launch_goes_on(now.instant);
         if let Some(progress) = job.transfers.goes_on(pset, progress, job.submission.nodes_wanted()) {
             job.feed.progress(&JobEvent::Staging(progress));
         }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use coppice_api::ahead::AheadDecision;
 use coppice_api::checkpoint::{CheckpointsMade, Continuation};
-use coppice_api::job::{JobDetail, JobState, JobView, RankView, Submission};
+use coppice_api::job::{JobDetail, JobState, JobView, Submission};
 use coppice_api::output::OutputView;
 use coppice_api::retain::{LastProgram, Placement, RetentionSummary};
 use coppice_api::staging::StagedView;
@@ -178,19 +178,6 @@ impl Database {
         Ok(())
     }
 
-    /// Records what became of ranks.
-    ///
-    /// # Errors
-    /// [`DatabaseError`].
-    pub fn add_ranks(&mut self, job: JobId, reports: &[RankView]) -> Result<(), DatabaseError> {
-        let transaction = self.connection.transaction()?;
-        for report in reports {
-            let sql = "INSERT OR IGNORE INTO ranks (job, rank, report) VALUES (?1, ?2, ?3)";
-            transaction.prepare_cached(sql)?.execute(params![to_sql(job.0), report.rank, to_json(report)])?;
-        }
-        Ok(transaction.commit()?)
-    }
-
     /// Records the end of a job and gives its block up. Not before its beginning, whoever set the host's clock back:
     /// the service node that records it may be another than the one that started it.
     ///
@@ -263,21 +250,23 @@ impl Database {
         Ok(jobs)
     }
 
+    /// One job.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn job_alone(&self, job: JobId) -> Result<Option<JobView>, DatabaseError> {
+        let sql = format!("SELECT {COLUMNS} FROM jobs WHERE job = ?1");
+        let found = self.connection.prepare_cached(&sql)?.query_row([to_sql(job.0)], |row| Ok(view(row))).optional()?;
+        found.transpose()
+    }
+
     /// One job with what became of its ranks.
     ///
     /// # Errors
     /// [`DatabaseError`].
     pub fn job(&self, job: JobId) -> Result<Option<JobDetail>, DatabaseError> {
-        let sql = format!("SELECT {COLUMNS} FROM jobs WHERE job = ?1");
-        let found = self.connection.prepare_cached(&sql)?.query_row([to_sql(job.0)], |row| Ok(view(row))).optional()?;
-        let Some(job_view) = found.transpose()? else { return Ok(None) };
-        let mut statement = self.connection.prepare_cached("SELECT report FROM ranks WHERE job = ?1 ORDER BY rank")?;
-        let mut rows = statement.query([to_sql(job.0)])?;
-        let mut rank_reports = Vec::new();
-        while let Some(row) = rows.next()? {
-            rank_reports.push(from_json(&row.get::<_, String>("report")?, "rank report")?);
-        }
-        Ok(Some(JobDetail { job: job_view, rank_reports }))
+        let Some(view) = self.job_alone(job)? else { return Ok(None) };
+        Ok(Some(JobDetail { job: view, rank_reports: self.ranks(job)? }))
     }
 }
 

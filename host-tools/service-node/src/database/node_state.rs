@@ -64,16 +64,22 @@ impl Database {
         at_ns: u64,
     ) -> Result<(), DatabaseError> {
         let transaction = self.connection.transaction()?;
-        transaction.prepare_cached("DELETE FROM retained WHERE node = ?1")?.execute([node.0])?;
-        transaction.prepare_cached("DELETE FROM kept WHERE node = ?1")?.execute([node.0])?;
-        let table = "INSERT INTO retained (node, program, pages, bytes, generation, at_ns)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        let file = "INSERT INTO kept (node, content, pages, bytes, generation, at_ns)
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-        for RetainedProgram { program, pages, bytes, held_as } in held {
-            let sql = if *held_as == HeldAs::Table { table } else { file };
-            let values = params![node.0, program.0, to_sql(*pages), to_sql(*bytes), generation.0, to_sql(at_ns)];
-            transaction.prepare_cached(sql)?.execute(values)?;
+        retain(&transaction, node, generation, held, at_ns)?;
+        Ok(transaction.commit()?)
+    }
+
+    /// The same of several nodes.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    pub fn set_all_retained(
+        &mut self,
+        nodes: &[(NodeId, Generation, Vec<RetainedProgram>)],
+        at_ns: u64,
+    ) -> Result<(), DatabaseError> {
+        let transaction = self.connection.transaction()?;
+        for (node, generation, held) in nodes {
+            retain(&transaction, *node, *generation, held, at_ns)?;
         }
         Ok(transaction.commit()?)
     }
@@ -89,6 +95,28 @@ impl Database {
         transaction.prepare_cached("DELETE FROM node_state WHERE node = ?1")?.execute([node.0])?;
         Ok(transaction.commit()?)
     }
+}
+
+/// Records all that a node holds.
+fn retain(
+    transaction: &Transaction<'_>,
+    node: NodeId,
+    generation: Generation,
+    held: &[RetainedProgram],
+    at_ns: u64,
+) -> Result<(), DatabaseError> {
+    transaction.prepare_cached("DELETE FROM retained WHERE node = ?1")?.execute([node.0])?;
+    transaction.prepare_cached("DELETE FROM kept WHERE node = ?1")?.execute([node.0])?;
+    let table = "INSERT INTO retained (node, program, pages, bytes, generation, at_ns)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let file = "INSERT INTO kept (node, content, pages, bytes, generation, at_ns)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    for RetainedProgram { program, pages, bytes, held_as } in held {
+        let sql = if *held_as == HeldAs::Table { table } else { file };
+        let values = params![node.0, program.0, to_sql(*pages), to_sql(*bytes), generation.0, to_sql(at_ns)];
+        transaction.prepare_cached(sql)?.execute(values)?;
+    }
+    Ok(())
 }
 
 /// Records that nodes run a program, in their boots.

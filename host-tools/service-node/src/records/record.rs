@@ -32,6 +32,8 @@ pub enum What {
     NodeReady(NodeId, NodeStatus),
     /// What a node holds in this boot.
     Retained(NodeId, Generation, Vec<RetainedProgram>),
+    /// The same of several nodes, of which that came together.
+    RetainedBy(Vec<(NodeId, Generation, Vec<RetainedProgram>)>),
     /// A node's machine is gone.
     NodeGone(NodeId),
     /// A job was given its nodes.
@@ -77,6 +79,7 @@ impl Record {
             What::Ras(node, event) => database.add_ras(*node, event, at_ns),
             What::NodeReady(node, status) => database.node_ready(*node, status, at_ns),
             What::Retained(node, generation, held) => database.set_retained(*node, *generation, held, at_ns),
+            What::RetainedBy(nodes) => database.set_all_retained(nodes, at_ns),
             What::NodeGone(node) => database.void_node_state(*node),
             What::Started { job, nodes, placement, ahead, program, run } => {
                 let ahead = ahead.as_ref();
@@ -103,7 +106,7 @@ impl Record {
             | What::OutputGivenBack(job)
             | What::Ranks(job, _)
             | What::Ended(job, _) => Some(job),
-            What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::NodeGone(_) => None,
+            What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::RetainedBy(_) | What::NodeGone(_) => None,
         }
     }
 
@@ -139,7 +142,7 @@ impl Record {
                 view.retention = end.retention;
                 view.continued_as = end.continued_as;
             }
-            What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::NodeGone(_) => {}
+            What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::RetainedBy(_) | What::NodeGone(_) => {}
         }
     }
 }

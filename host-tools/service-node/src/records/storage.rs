@@ -79,6 +79,12 @@ pub trait Storage: Debug + Send {
     /// [`DatabaseError`].
     fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError>;
 
+    /// One job, without what became of its ranks.
+    ///
+    /// # Errors
+    /// [`DatabaseError`].
+    fn job_alone(&self, job: JobId) -> Result<Option<JobView>, DatabaseError>;
+
     /// One job with what became of its ranks.
     ///
     /// # Errors
@@ -173,6 +179,9 @@ impl Storage for Database {
     }
     fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
         Self::jobs(self, limit)
+    }
+    fn job_alone(&self, job: JobId) -> Result<Option<JobView>, DatabaseError> {
+        Self::job_alone(self, job)
     }
     fn job(&self, job: JobId) -> Result<Option<JobDetail>, DatabaseError> {
         Self::job(self, job)

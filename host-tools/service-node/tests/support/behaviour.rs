@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use coppice_api::output::OutputCut;
-use coppice_protocol::control::{Exit, MemoryStatus, NodeStatus, RankCounters, RankReport};
+use coppice_protocol::control::{Ends, Exit, MemoryStatus, NodeStatus, RankCounters, RankReport};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::inspect::Inspected;
-use coppice_protocol::pset::{FromPset, StartJob, ToPset};
-use coppice_protocol::retain::{RetainOutcome, Retained};
+use coppice_protocol::pset::{FromPset, Member, NodeEnds, StartJob, ToPset};
+use coppice_protocol::retain::{RetainOutcome, Retained, RetainedProgram};
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::controller::Event;
 use coppice_service_node::output::{OutputEvent, OutputOrder, OutputPiece, Summary};
@@ -242,12 +242,11 @@ impl Behaviour {
                 self.jobs.push((pset, start.clone()));
                 let job = start.job;
                 let mut events = Vec::new();
-                let mut told = None;
-                for member in &start.members {
-                    let truth = self.memory.launch(start, *member);
+                let ranks = |member: &Member| member.ranks().map(|rank| (member.clone(), rank)).collect::<Vec<_>>();
+                for (member, rank) in start.members.iter().flat_map(ranks) {
+                    let truth = self.memory.launch(start, &member, rank);
                     // A node is told to retain once, for all its ranks.
-                    let is_first = told.replace(member.node) != Some(member.node);
-                    let answer = truth.filter(|_| is_first).and_then(|truth| match self.answers {
+                    let answer = truth.filter(|_| rank == member.first).and_then(|truth| match self.answers {
                         Answers::Truly => Some(truth),
                         Answers::With(outcome) => Some(Retained { outcome, ..truth }),
                         Answers::Never => None,
@@ -256,12 +255,12 @@ impl Behaviour {
                         events.push(self.said(pset, FromPset::Retained { node: member.node, answer }));
                     }
                     if self.launches {
-                        events.push(self.said(pset, FromPset::Launched { job, rank: member.rank }));
+                        events.push(self.said(pset, FromPset::Launched { job, ranks: rank.into() }));
                     }
                 }
                 if let Some(status) = self.exits {
-                    for member in &start.members {
-                        events.push(self.ended(pset, job, member.rank, member.node, Exit::Status(status)));
+                    for (member, rank) in start.members.iter().flat_map(ranks) {
+                        events.push(self.ended(pset, job, rank, member.node, Exit::Status(status)));
                     }
                 }
                 events
@@ -316,20 +315,16 @@ impl Behaviour {
     /// All ranks of a job on a pset end.
     fn all_ended(&mut self, pset: PsetId, job: JobId, exit: Exit) -> Vec<Event> {
         let started = self.jobs.iter().filter(|(of, start)| *of == pset && start.job == job);
-        let members: Vec<_> = started.flat_map(|(_, start)| start.members.clone()).collect();
-        members.iter().map(|member| self.ended(pset, job, member.rank, member.node, exit)).collect()
+        let members: Vec<Member> = started.flat_map(|(_, start)| start.members.clone()).collect();
+        let ranks = |member: &Member| member.ranks().map(|rank| (member.node, rank)).collect::<Vec<_>>();
+        members.iter().flat_map(ranks).map(|(node, rank)| self.ended(pset, job, rank, node, exit)).collect()
     }
 
     /// A rank ends; it leaves its program in the node's memory if it ran there.
     pub(crate) fn ended(&mut self, pset: PsetId, job: JobId, rank: Rank, node: NodeId, exit: Exit) -> Event {
         let retention = self.memory.end(job, rank, node).unwrap_or_default();
-        self.said(
-            pset,
-            FromPset::Ended {
-                node,
-                report: RankReport { retention, barriers: self.barriers, ..report(job, rank, exit) },
-            },
-        )
+        let report = RankReport { retention, barriers: self.barriers, ..report(job, rank, exit) };
+        self.said(pset, one_end(node, report, self.memory.held(node)))
     }
 
     /// A node answers an order to discard, if it owes an answer.
@@ -338,6 +333,11 @@ impl Behaviour {
         let answer = self.memory.discard(node, request, program);
         Some(self.said(pset, FromPset::Discarded { node, answer }))
     }
+}
+
+/// A rank of a node has ended, which holds this then.
+pub(crate) fn one_end(node: NodeId, report: RankReport, held: &[RetainedProgram]) -> FromPset {
+    FromPset::Ended(vec![NodeEnds { node, ends: Ends { held: held.to_vec(), reports: vec![report] } }])
 }
 
 fn set<T: Copy>(list: &mut Vec<T>, index: u32, value: T) {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use coppice_api::job::{JobDetail, Submission};
 use coppice_api::link::LinkShape;
 use coppice_api::node::NodeView;
+use coppice_protocol::checkpoint::Restore;
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, Member, ToPset};
@@ -37,6 +38,15 @@ pub(crate) struct Cluster {
     nodes: u32,
     pset_size: u32,
     pub(crate) home: tempfile::TempDir,
+}
+
+/// A rank as I/O nodes were told to start it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) rank: Rank,
+    pub(crate) node: NodeId,
+    pub(crate) use_retained: bool,
+    pub(crate) restore: Option<Restore>,
 }
 
 impl Cluster {
@@ -291,12 +301,21 @@ impl Cluster {
     }
 
     /// The ranks of a job as the I/O nodes were told to start them, in order.
-    pub(crate) fn members(&self, job: JobId) -> Vec<Member> {
+    pub(crate) fn members(&self, job: JobId) -> Vec<Placed> {
         let starts = self.told().filter_map(|(_, message)| match message {
             ToPset::Start(start) if start.job == job => Some(start.members.clone()),
             _ => None,
         });
-        starts.flatten().collect()
+        let ranks = |Member { node, first, count, use_retained, restore }: Member| {
+            let place = move |index: u32| Placed {
+                rank: Rank(first.0 + index),
+                node,
+                use_retained,
+                restore: restore.as_ref().and_then(|restore| restore.of(index as usize)),
+            };
+            (0..count).map(place)
+        };
+        starts.flatten().flat_map(ranks).collect()
     }
 
     /// A node's machine is gone all of a sudden.

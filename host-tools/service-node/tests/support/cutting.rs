@@ -9,7 +9,7 @@ use coppice_protocol::ids::{JobId, NodeId};
 use coppice_protocol::inspect::cut::Step;
 use coppice_protocol::inspect::held::NotTold;
 use coppice_protocol::inspect::{Answer, Inspect, Question};
-use coppice_protocol::pset::{FromPset, Pulled, StartJob, ToPset};
+use coppice_protocol::pset::{FromPset, Member, Pulled, StartJob, ToPset};
 use coppice_protocol::region::SlotKey;
 
 /// All nodes, as far as they are led.
@@ -130,7 +130,7 @@ impl Cutting {
         }
         let mut parts = Vec::new();
         for start in starts {
-            let ranks = start.members.iter().filter(|member| member.node == node).map(|member| member.rank);
+            let ranks = start.members.iter().filter(|member| member.node == node).flat_map(Member::ranks);
             for rank in ranks {
                 let shared = PartOf::Node(rank.0 / start.world.ranks_per_node);
                 parts.push(part(PartOf::Rank(rank)));

@@ -64,7 +64,7 @@ impl Memory {
     }
 
     /// A process starts. Returns the answer to the order to retain that comes before, if it does.
-    pub(crate) fn launch(&mut self, start: &StartJob, member: Member) -> Option<Retained> {
+    pub(crate) fn launch(&mut self, start: &StartJob, member: &Member, rank: Rank) -> Option<Retained> {
         let (job, program) = (start.job, start.program);
         let held = self.held.entry(member.node).or_default();
         let mut found = 0;
@@ -91,7 +91,7 @@ impl Memory {
         if answer.is_none() {
             held.retain(|table| table.program != program || table.held_as == HeldAs::File);
         }
-        self.running.insert((job, member.rank), (member.node, program, found));
+        self.running.insert((job, rank), (member.node, program, found));
         answer
     }
 
@@ -107,7 +107,7 @@ impl Memory {
         held.insert(0, table(program, self.pages));
         held.truncate(RETAINED_PROGRAMS_MAX);
         let walk = WalkCounts { kept: self.pages, dropped: 3, zeroed: 2, discarded: 0, walk_ns: 9 };
-        Some(RankRetention { found, walk, held: held.clone() })
+        Some(RankRetention { found, walk })
     }
 
     /// A rank is given up by its I/O node: whatever its process does, it leaves nothing.

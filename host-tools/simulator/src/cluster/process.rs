@@ -13,7 +13,7 @@ use coppice_core::ship::Client;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{FramePool, Usage};
 use coppice_hal::region::Region as Device;
-use coppice_protocol::control::{Launch, RankReport};
+use coppice_protocol::control::{Launch, Order, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
@@ -199,7 +199,7 @@ pub(super) fn frames_held(frames: &FramePool, retention: &Retention) -> (u64, u6
 }
 
 impl Processes for Watched {
-    fn launch(&self, launch: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
+    fn launch(&self, launch: Order, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
         let (observed, life) = (self.observed.clone(), self.life);
         let (frames, retention) = (self.frames, Arc::clone(&self.retention));
         let (quota, network, asked) = (Arc::clone(&self.quota), self.network.clone(), Arc::downgrade(&self.asked));

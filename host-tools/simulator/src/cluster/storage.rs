@@ -224,6 +224,9 @@ impl Storage for HostDisk {
     fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
         self.look(|database| database.jobs(limit))
     }
+    fn job_alone(&self, job: JobId) -> Result<Option<JobView>, DatabaseError> {
+        self.look(|database| database.job_alone(job))
+    }
     fn job(&self, job: JobId) -> Result<Option<JobDetail>, DatabaseError> {
         self.look(|database| database.job(job))
     }

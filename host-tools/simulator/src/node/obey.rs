@@ -77,7 +77,7 @@ impl Life {
                 let name = if found > 0 { "warm launch" } else { "cold launch" };
                 context.trace.note(context.now_ns, name, format_args!("life {life}, job {job}"));
                 context.plan_within(RUN_NS_MAX, Planned::Exit { life, job });
-                self.answer(link, ToIoNode::Launched { job, rank: launch.rank }, context)
+                self.answer(link, ToIoNode::Launched { job, ranks: launch.first.into() }, context)
             }
             Started::Already => {
                 context.trace.count("launches said again", 1);

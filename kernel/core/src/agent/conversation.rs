@@ -42,7 +42,7 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
             match self.next(heard_ns + HEARTBEAT_DEAD_NS).await {
                 Next::Received(Ok(frame)) => {
                     heard_ns = executor::now_ns();
-                    self.obey(&frame, jobs);
+                    self.obey(&frame, jobs).await;
                 }
                 Next::Received(Err(error)) => return error,
                 Next::ToSend(mut message) => {
@@ -77,7 +77,7 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
         self.link.send(0, message, Vec::new())
     }
 
-    fn obey(&self, frame: &Frame, jobs: &mut Jobs<impl Processes + 'static>) {
+    async fn obey(&self, frame: &Frame, jobs: &mut Jobs<impl Processes + 'static>) {
         let sent = match frame.message::<ToNode>() {
             Ok(ToNode::Ping { sequence, realtime_ns, taken }) => {
                 clock::heard(realtime_ns);
@@ -85,7 +85,7 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 self.send(&ToIoNode::Pong { sequence, memory: (self.memory)() })
             }
             Ok(ToNode::Launch(launch)) => {
-                jobs.launch(launch);
+                jobs.launch(launch).await;
                 Ok(())
             }
             Ok(ToNode::Kill { job }) => {

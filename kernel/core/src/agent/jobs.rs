@@ -7,13 +7,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use coppice_protocol::control::{Exit, Launch, RankReport, Signal, ToIoNode};
+use coppice_protocol::control::{Exit, Launch, Order, RankReport, Signal, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::inspect::held::NotTold;
 use coppice_protocol::inspect::{Answer, Inspect, Inspected};
 use coppice_protocol::keep::{Keep, KeepOutcome, Kept};
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::retain::{Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained};
+use coppice_protocol::retain::{Discard, Discarded, HeldAs, Retain, RetainOutcome, Retained};
 use coppice_protocol::signal::{SIGKILL, SIGNAL_MAX};
 use coppice_protocol::spawn::{Joined, Spawned};
 use coppice_protocol::trace::Traced;
@@ -184,30 +184,43 @@ impl<P: Processes + 'static> Jobs<P> {
         }
     }
 
-    /// Starts a process, unless it runs or ran already; then the order came twice and is answered as the first one was
-    /// or will be.
-    pub(super) fn launch(&mut self, launch: Launch) {
-        let (job, rank) = (launch.job, launch.rank);
-        let entry = self.ranks.ledger.lock().enter(job, rank);
-        match entry {
-            Entry::New => {}
-            Entry::Known => return,
-            Entry::Ended(report) => return self.outbox.ended(&report),
-            Entry::Refused(reason) => return self.outbox.ended(&self.not_started(job, rank, reason)),
+    /// Starts processes, but those that run or ran already: for them the order came twice, and is answered as the first
+    /// one was or will be. Others have their turn between two of them; no other order is heard before all are started.
+    pub(super) async fn launch(&mut self, launch: Launch) {
+        let launch = Arc::new(launch);
+        let job = launch.job;
+        // All are known before the first of them begins.
+        let entries: Vec<_> = {
+            let mut ledger = self.ranks.ledger.lock();
+            launch.ranks().map(|rank| (rank, ledger.enter(job, rank))).collect()
+        };
+        let mut orders = Vec::new();
+        for (rank, entry) in entries {
+            match entry {
+                Entry::New => {
+                    orders.push((Order::new(Arc::clone(&launch), rank), Started::new(&self.outbox, job, rank)))
+                }
+                Entry::Known => {}
+                Entry::Ended(report) => self.outbox.ended(&report, false),
+                Entry::Refused(reason) => self.outbox.ended(&Self::not_started(job, rank, reason), false),
+            }
         }
-        if let Err(error) = self.start(launch) {
-            self.ship.client(job, rank).release();
-            let report = self.not_started(job, rank, format!("node has no room for a process: {error}"));
-            self.ranks.ledger.lock().end(&report);
-            self.outbox.ended(&report);
+        for (order, started) in orders {
+            let rank = order.rank;
+            executor::yield_now().await;
+            if let Err(error) = self.start(order, started) {
+                self.ship.client(job, rank).release();
+                let report = Self::not_started(job, rank, format!("node has no room for a process: {error}"));
+                let is_last = self.ranks.ledger.lock().end(&report);
+                self.outbox.ended(&report, is_last);
+            }
         }
     }
 
-    fn start(&self, launch: Launch) -> Result<(), executor::TooManyTasks> {
-        let (job, rank) = (launch.job, launch.rank);
+    fn start(&self, order: Order, started: Started) -> Result<(), executor::TooManyTasks> {
+        let (job, rank) = (order.job, order.rank);
         let client = self.ship.client(job, rank);
-        let started = Started::new(&self.outbox, job, rank);
-        let process = self.processes.launch(launch, client.clone(), started);
+        let process = self.processes.launch(order, client.clone(), started);
         let (outbox, ranks, ship) = (Arc::clone(&self.outbox), Arc::clone(&self.ranks), self.ship.clone());
         let ras = self.ras;
         executor::spawn(async move {
@@ -226,8 +239,8 @@ impl<P: Processes + 'static> Jobs<P> {
                 ranks.ledger.lock().wiped();
                 ranks.wiped.wake_all();
             }
-            ranks.ledger.lock().end(&report);
-            outbox.ended(&report);
+            let is_last = ranks.ledger.lock().end(&report);
+            outbox.ended(&report, is_last);
         })
         .map(|_| ())
     }
@@ -244,7 +257,7 @@ impl<P: Processes + 'static> Jobs<P> {
         } else if reports.is_empty() {
             log::info!("agent: told to kill job {job}, which this node does not know");
         }
-        reports.into_iter().for_each(|report| self.outbox.ended(&report));
+        reports.into_iter().for_each(|report| self.outbox.ended(&report, false));
     }
 
     /// Sends a job's processes a signal. An order that comes twice is obeyed once.
@@ -314,7 +327,7 @@ impl<P: Processes + 'static> Jobs<P> {
     /// or first sent before others, on a connection that was lost, and the last one is believed.
     pub(super) fn say_held_now(&self, message: &mut ToIoNode) {
         let held = match message {
-            ToIoNode::Ended(report) => &mut report.retention.held,
+            ToIoNode::Ended(ends) => &mut ends.held,
             ToIoNode::Kept(kept) => &mut kept.held,
             ToIoNode::Discarded(discarded) => &mut discarded.still_held,
             _ => return,
@@ -323,9 +336,8 @@ impl<P: Processes + 'static> Jobs<P> {
     }
 
     /// The report of a process that was never made.
-    fn not_started(&self, job: JobId, rank: Rank, reason: String) -> RankReport {
-        let retention = RankRetention { held: self.processes.held(), ..RankRetention::default() };
-        RankReport { reason: Some(reason), retention, ..RankReport::ended(job, rank, Exit::NotStarted) }
+    fn not_started(job: JobId, rank: Rank, reason: String) -> RankReport {
+        RankReport { reason: Some(reason), ..RankReport::ended(job, rank, Exit::NotStarted) }
     }
 }
 

@@ -97,13 +97,15 @@ impl Ledger {
         self.wiping = false;
     }
 
-    /// A rank has come to its end.
-    pub(super) fn end(&mut self, report: &RankReport) {
+    /// A rank has come to its end. Whether it was the last one here.
+    pub(super) fn end(&mut self, report: &RankReport) -> bool {
         self.ranks.remove(&report.rank);
-        if self.ranks.is_empty() {
+        let is_last = self.ranks.is_empty();
+        if is_last {
             self.job = None;
         }
         self.ended.keep(report);
+        is_last
     }
 
     /// A signal of this number is to be sent to a job. False: the job is not here, or it was sent before.

@@ -1,13 +1,19 @@
 //! What the agent has to tell the I/O node for certain: launches, ends, and that a job cannot go on.
+//!
+//! Launches and ends of a job's ranks mostly come together. What is said of them goes in one message, as whoever runs
+//! the job hears of every node: as long as another rank here is about to begin, or has not ended, it waits for a moment
+//! ([`TOLD_TOGETHER_NS`]). What the whole job waits for, the last launch and the last end on the node, is told at once.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
-use coppice_protocol::control::{Dying, JobFailure, RankReport, ToIoNode, Waiting};
+use coppice_protocol::control::{Dying, Ends, JobFailure, RankReport, ToIoNode, Waiting};
 use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::limits::TOLD_TOGETHER_NS;
 use coppice_protocol::spawn::Spawn;
 
-use crate::executor::WaitQueue;
+use crate::executor::{self, WaitQueue};
 use crate::limits::CONTROL_QUEUE_MAX;
 use crate::sync::{LockLevel, Mutex};
 
@@ -25,9 +31,86 @@ struct Queues {
     confirmed: u64,
     /// The last job that was said to have failed.
     failed: Option<JobId>,
+    /// Ranks that are about to begin.
+    starting: usize,
+    /// What waits may wait until then for more that goes with it, ns.
+    together_until_ns: Option<u64>,
+}
+
+/// What is to be told next.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is used at once")]
+enum Next {
+    Message(ToIoNode),
+    /// More may come that goes with it, until then, ns.
+    NotBefore(u64),
 }
 
 impl Queues {
+    /// Adds a message that is told at once, and with it what waits. At [`CONTROL_QUEUE_MAX`] the oldest is forgotten.
+    fn push(&mut self, message: ToIoNode) {
+        self.wait(message);
+        self.together_until_ns = None;
+    }
+
+    fn wait(&mut self, message: ToIoNode) {
+        if self.waiting.len() >= CONTROL_QUEUE_MAX {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(message);
+    }
+
+    /// Something of a rank is to be told with what waits, if there is more to come.
+    fn together(&mut self, is_alone: bool, there_is_more: bool) {
+        if !there_is_more {
+            self.together_until_ns = None;
+        } else if is_alone {
+            self.together_until_ns = Some(executor::now_ns().saturating_add(TOLD_TOGETHER_NS));
+        }
+    }
+
+    /// A rank has begun.
+    fn launched(&mut self, job: JobId, rank: Rank) {
+        let is_alone = self.waiting.is_empty();
+        // That it began may be told before the end of another.
+        let mut last = self.waiting.iter_mut().rev();
+        let last = match last.next() {
+            Some(ToIoNode::Ended(_)) => last.next(),
+            last => last,
+        };
+        let is_told = match last {
+            Some(ToIoNode::Launched { job: of, ranks }) => *of == job && ranks.add(rank),
+            _ => false,
+        };
+        if !is_told {
+            self.wait(ToIoNode::Launched { job, ranks: rank.into() });
+        }
+        self.together(is_alone, self.starting > 0);
+    }
+
+    /// A rank has ended. `is_last`: no other of its job is here.
+    fn ended(&mut self, report: RankReport, is_last: bool) {
+        let is_alone = self.waiting.is_empty();
+        match self.waiting.back_mut() {
+            Some(ToIoNode::Ended(ends)) if ends.has_room_for(&report) => ends.reports.push(report),
+            _ => self.wait(ToIoNode::Ended(Ends { held: Vec::new(), reports: Vec::from([report]) })),
+        }
+        self.together(is_alone, !is_last);
+    }
+
+    /// Until when what waits is to wait, if it is, ns.
+    fn waits_until(&self) -> Option<u64> {
+        self.together_until_ns.filter(|until_ns| *until_ns > executor::now_ns())
+    }
+
+    /// The next message, if there is one.
+    fn next(&mut self) -> Option<Next> {
+        if let Some(until_ns) = self.waits_until() {
+            return Some(Next::NotBefore(until_ns));
+        }
+        self.together_until_ns = None;
+        self.waiting.pop_front().map(Next::Message)
+    }
+
     fn confirm_first(&mut self) {
         self.unconfirmed.pop_front();
         self.confirmed += 1;
@@ -42,13 +125,7 @@ impl Outbox {
     /// Queues a message. At [`CONTROL_QUEUE_MAX`] the oldest is forgotten: it is of a job that the I/O node has given
     /// up by then, as one message needs one order from it.
     pub(super) fn push(&self, message: ToIoNode) {
-        {
-            let mut queues = self.queues.lock();
-            if queues.waiting.len() >= CONTROL_QUEUE_MAX {
-                queues.waiting.pop_front();
-            }
-            queues.waiting.push_back(message);
-        }
+        self.queues.lock().push(message);
         self.changed.wake_all();
     }
 
@@ -61,10 +138,12 @@ impl Outbox {
     }
 
     /// A rank has ended. What is said of it is a copy that is made now: the report itself was made before what programs
-    /// left on the stack was wiped, and may have some of it where it says nothing.
+    /// left on the stack was wiped, and may have some of it where it says nothing. `is_last`: no other rank of its job
+    /// is here, of which something could be told with it.
     #[inline(never)]
-    pub(super) fn ended(&self, report: &RankReport) {
-        self.push(ToIoNode::Ended(report.clone()));
+    pub(super) fn ended(&self, report: &RankReport, is_last: bool) {
+        self.queues.lock().ended(report.clone(), is_last);
+        self.changed.wake_all();
     }
 
     /// A job cannot go on. Said once for a job.
@@ -76,7 +155,16 @@ impl Outbox {
 
     /// Waits for the next message to send. Cancel-safe.
     pub(super) async fn next(&self) -> ToIoNode {
-        self.changed.wait_until(|| self.queues.lock().waiting.pop_front()).await
+        loop {
+            match self.changed.wait_until(|| self.queues.lock().next()).await {
+                Next::Message(message) => return message,
+                Next::NotBefore(until_ns) => {
+                    let nothing_more =
+                        self.changed.wait_until(|| self.queues.lock().waits_until().is_none().then_some(()));
+                    let _ = executor::timeout_at(until_ns, nothing_more).await;
+                }
+            }
+        }
     }
 
     /// The message was sent; one that must arrive is kept until that is confirmed. At [`CONTROL_QUEUE_MAX`] the oldest
@@ -103,14 +191,14 @@ impl Outbox {
     /// What was sent and not confirmed is to be sent again.
     pub(super) fn connection_lost(&self) {
         let mut queues = self.queues.lock();
-        queues.confirmed = 0;
+        (queues.confirmed, queues.together_until_ns) = (0, None);
         while let Some(message) = queues.unconfirmed.pop_back() {
             queues.waiting.push_front(message);
         }
     }
 }
 
-/// Told when a process's first instruction is about to run.
+/// Told when a process's first instruction is about to run. Dropped before, it never does.
 pub struct Started {
     outbox: Arc<Outbox>,
     job: JobId,
@@ -119,6 +207,7 @@ pub struct Started {
 
 impl Started {
     pub(super) fn new(outbox: &Arc<Outbox>, job: JobId, rank: Rank) -> Self {
+        outbox.queues.lock().starting += 1;
         Self { outbox: Arc::clone(outbox), job, rank }
     }
 
@@ -137,7 +226,26 @@ impl Started {
 
     /// The process's first instruction is about to run.
     pub fn now(self) {
-        self.outbox.push(ToIoNode::Launched { job: self.job, rank: self.rank });
+        let outbox = Arc::clone(&self.outbox);
+        let (job, rank) = (self.job, self.rank);
+        drop(self);
+        outbox.queues.lock().launched(job, rank);
+        outbox.changed.wake_all();
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        {
+            let mut queues = self.outbox.queues.lock();
+            queues.starting = queues.starting.saturating_sub(1);
+            if queues.starting > 0 {
+                return;
+            }
+            // Launches may have waited for this one.
+            queues.together_until_ns = None;
+        }
+        self.outbox.changed.wake_all();
     }
 }
 

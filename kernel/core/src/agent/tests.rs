@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use coppice_protocol::control::{Exit, Launch, MemoryStatus, RankReport, Signal, ToIoNode, ToNode};
+use coppice_protocol::control::{Ends, Exit, Launch, MemoryStatus, Order, RankReport, Signal, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
@@ -37,6 +37,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 mod inspections;
 mod keeps;
 mod ranks;
+mod together;
 
 /// The signal for which the processes have a handler.
 const HANDLED: u8 = 10;
@@ -50,6 +51,8 @@ struct Fakes {
     launched: Arc<Mutex<Vec<JobId>>>,
     held: Arc<Mutex<Vec<RetainedProgram>>>,
     failures: Arc<Mutex<Vec<Failures>>>,
+    /// What begins so much later, ns.
+    late: Arc<Mutex<Vec<(Rank, u64)>>>,
     /// Whether questions are answered.
     answers: Arc<AtomicBool>,
     /// Whether what was given back is not free yet.
@@ -61,11 +64,15 @@ struct Fakes {
 }
 
 impl Processes for Fakes {
-    fn launch(&self, launch: Launch, _client: Client, started: Started) -> BoxFuture<'static, RankReport> {
+    fn launch(&self, launch: Order, _client: Client, started: Started) -> BoxFuture<'static, RankReport> {
         let Self { killed, told_to_end, changed, launched, .. } = self.clone();
         launched.lock().push(launch.job);
         self.failures.lock().push(started.failures());
+        let late = self.late.lock().iter().find(|(rank, _)| *rank == launch.rank).map_or(0, |(_, late_ns)| *late_ns);
         Box::pin(async move {
+            if late > 0 {
+                sleep(late).await;
+            }
             started.now();
             let end = || {
                 let killed = killed.lock().iter().find(|(of, signal)| *of == launch.job && *signal != HANDLED).copied();
@@ -140,7 +147,12 @@ fn launch(job: u64) -> ToNode {
 }
 
 fn launch_rank(job: u64, rank: u32) -> ToNode {
-    ToNode::Launch(Launch { job: JobId(job), rank: Rank(rank), program: ProgramId([1; 32]), ..order(4) })
+    launch_ranks(job, rank, 1)
+}
+
+/// The order to start some ranks.
+fn launch_ranks(job: u64, first: u32, count: u32) -> ToNode {
+    ToNode::Launch(Launch { job: JobId(job), first: Rank(first), count, program: ProgramId([1; 32]), ..order(4) })
 }
 
 fn memory() -> MemoryStatus {
@@ -188,16 +200,29 @@ async fn expect(peer: &mut Peer, expected: ToIoNode) {
 }
 
 fn launched(job: u64) -> ToIoNode {
-    ToIoNode::Launched { job: JobId(job), rank: Rank(2) }
+    ToIoNode::Launched { job: JobId(job), ranks: Rank(2).into() }
 }
 
 fn ended(job: u64, exit: Exit) -> ToIoNode {
-    ToIoNode::Ended(RankReport::ended(JobId(job), Rank(2), exit))
+    one_end(RankReport::ended(JobId(job), Rank(2), exit), &[])
 }
 
 /// Asks whether the node is alive, and says how many of its messages were read.
 fn ping(sequence: u64, taken: u64) -> ToNode {
     ToNode::Ping { sequence, realtime_ns: 5, taken }
+}
+
+/// One rank has ended, on a node that holds these programs then.
+fn one_end(report: RankReport, programs: &[ProgramId]) -> ToIoNode {
+    ToIoNode::Ended(Ends { held: programs.iter().copied().map(held).collect(), reports: vec![report] })
+}
+
+/// The only rank of which a message says that it has ended.
+fn the_end(message: ToIoNode) -> RankReport {
+    match message {
+        ToIoNode::Ended(ends) if ends.reports.len() == 1 => ends.reports[0].clone(),
+        other => panic!("not one end: {other:?}"),
+    }
 }
 
 fn kill(job: u64) -> ToNode {
@@ -227,8 +252,8 @@ fn a_job_is_launched_once_killed_and_reported() {
         // Orders that come twice.
         peer.send(0, &launch(1), &[]).await;
         peer.send(0, &launch(2), &[]).await;
-        match next(&mut peer).await {
-            ToIoNode::Ended(RankReport { job: JobId(2), exit: Exit::NotStarted, reason: Some(reason), .. }) => {
+        match the_end(next(&mut peer).await) {
+            RankReport { job: JobId(2), exit: Exit::NotStarted, reason: Some(reason), .. } => {
                 assert_eq!(reason, "node is busy with job 1");
             }
             other => panic!("a second job was not refused: {other:?}"),

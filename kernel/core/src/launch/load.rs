@@ -108,8 +108,8 @@ pub(super) fn space_for(
 }
 
 /// What the arguments and the environment of a launch take of the heap, bytes.
-pub(super) fn strings_bytes(order: &Launch) -> usize {
-    list_bytes(&order.arguments) + list_bytes(&order.environment)
+pub(super) fn strings_bytes(order: &Launch, environment: &[ByteString]) -> usize {
+    list_bytes(&order.arguments) + list_bytes(environment)
 }
 
 /// How many ranks of the job there may be on the node.
@@ -120,6 +120,7 @@ pub(super) fn on_the_node(order: &Launch) -> u32 {
 /// Makes the address space with the program and its start stack. Gives the stack pointer too.
 pub(super) fn load(
     order: &Launch,
+    environment: &[ByteString],
     image: &ProgramImage,
     job: &JobOnNode,
     node: &NodeFacts,
@@ -128,7 +129,7 @@ pub(super) fn load(
     space.share_room(on_the_node(order), &node.quota);
     let info = StartInfo {
         arguments: &order.arguments,
-        environment: &order.environment,
+        environment,
         path: &order.path,
         random: random::bytes(),
         user: order.user,

@@ -1,10 +1,9 @@
 //! What a process leaves: its report.
 
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-use coppice_protocol::control::{Launch, RankCounters, RankReport};
-use coppice_protocol::retain::{RankRetention, RetainedProgram};
+use coppice_protocol::control::{RankCounters, RankReport};
+use coppice_protocol::ids::{JobId, Rank};
 
 use crate::process::{End, Process};
 use crate::ras;
@@ -32,8 +31,7 @@ pub(super) fn of(process: &Process, end: End, launch_ns: u64, run_ns: u64) -> Ra
     RankReport { reason, counters, syscalls: process.counts.report(), ..ended }
 }
 
-/// The report of a process that never ran, on a node that retains this.
-pub(super) fn of_nothing(order: &Launch, end: End, held: Vec<RetainedProgram>) -> RankReport {
-    let retention = RankRetention { held, ..RankRetention::default() };
-    RankReport { reason: end.reason, retention, ..RankReport::ended(order.job, order.rank, end.exit) }
+/// The report of a process that never ran.
+pub(super) fn of_nothing(job: JobId, rank: Rank, end: End) -> RankReport {
+    RankReport { reason: end.reason, ..RankReport::ended(job, rank, end.exit) }
 }

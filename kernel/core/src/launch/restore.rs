@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::checkpoint::Restore;
-use coppice_protocol::control::Launch;
+use coppice_protocol::control::Order;
 
 use super::frozen::Made;
 use super::kill::KillSwitch;
@@ -29,7 +29,7 @@ use crate::thread;
 /// # Errors
 /// One line on why it cannot be made.
 pub(super) async fn restore(
-    order: &Launch,
+    order: &Order,
     from: Restore,
     facts: Facts,
     seat: &Seat,
@@ -57,7 +57,7 @@ pub(super) async fn restore(
 }
 
 /// Makes it a member of the cut, which the first of the node begins here.
-fn join(job: &Arc<JobOnNode>, order: &Launch, by: u64, made: &Made) -> Result<Member, String> {
+fn join(job: &Arc<JobOnNode>, order: &Order, by: u64, made: &Made) -> Result<Member, String> {
     let first = job.node.0.saturating_mul(order.world.ranks_per_node);
     let ranks = order.world.ranks_per_node.min(order.size.saturating_sub(first));
     let until_ns = executor::now_ns().saturating_add(RESTORE_NS_MAX);
@@ -70,7 +70,7 @@ fn join(job: &Arc<JobOnNode>, order: &Launch, by: u64, made: &Made) -> Result<Me
     Ok(member)
 }
 
-async fn make(order: &Launch, from: Restore, facts: Facts, seat: &Seat) -> Result<(Made, Vec<Longer>), String> {
+async fn make(order: &Order, from: Restore, facts: Facts, seat: &Seat) -> Result<(Made, Vec<Longer>), String> {
     let Facts { client, job, node, .. } = facts;
     let prepared = load::prepare(order, &client, &job, &node).await?;
     let space = load::space_for(order, &prepared.image, &job, &node).map_err(|error| error.to_string())?;

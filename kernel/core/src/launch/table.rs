@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use coppice_protocol::control::{Launch, RankReport};
+use coppice_protocol::control::{Order, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
@@ -59,12 +59,12 @@ impl Drop for Entry {
 }
 
 impl Processes for ProcessTable {
-    fn launch(&self, order: Launch, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
+    fn launch(&self, order: Order, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
         let key = (order.job, order.rank);
         let seat = match self.pmi.join(&order, started.failures()) {
             Ok(seat) => seat,
             Err(reason) => {
-                let report = report::of_nothing(&order, End::not_started(reason), self.held());
+                let report = report::of_nothing(order.job, order.rank, End::not_started(reason));
                 return Box::pin(core::future::ready(report));
             }
         };
@@ -74,7 +74,7 @@ impl Processes for ProcessTable {
             Err(errno) => {
                 let end = End::not_started(format!("job: {errno}"));
                 seat.ended(end.exit);
-                let report = report::of_nothing(&order, end, self.held());
+                let report = report::of_nothing(order.job, order.rank, end);
                 return Box::pin(async move {
                     seat.leave().await;
                     report

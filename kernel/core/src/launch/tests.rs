@@ -14,7 +14,7 @@ fn reason(report: &RankReport) -> (Exit, &str) {
 #[test]
 fn a_killed_process_is_reported_with_the_first_signal() {
     let report = launch(order(1), |world| world.stuck_from = Some(0), 15);
-    assert_eq!((report.exit, report.rank, report.syscalls.len()), (Exit::Signal(15), order(1).rank, 0));
+    assert_eq!((report.exit, report.rank, report.syscalls.len()), (Exit::Signal(15), order(1).first, 0));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::quota::Quota;
 /// # Errors
 /// There is no memory for the table, or the rank's node is not in it: one line that says so.
 pub(crate) fn enter(order: &Launch, network: &dyn Network, quota: &Arc<Quota>) -> Result<(), String> {
-    let (tag, own) = (order.world.network_tag(order.job), order.world.node_of(order.rank));
+    let (tag, own) = (order.world.network_tag(order.job), order.world.node_of(order.first));
     if network.is_in_job(tag) {
         return Ok(());
     }
@@ -61,7 +61,7 @@ mod tests {
 
     fn launch(job: u64, nodes: Vec<u32>) -> Launch {
         let world = World::new(JobKey([2; 32]), 1, nodes.into_iter().map(NodeId));
-        Launch { job: JobId(job), rank: Rank(1), world, ..order(2) }
+        Launch { job: JobId(job), first: Rank(1), world, ..order(2) }
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Cluster {
             let id = NodeId(id);
             let stack = fabric.stack(id.address());
             let world = World::new(JobKey([9; 32]), 1, (0..nodes).map(NodeId));
-            let launch = Launch { rank: Rank(id.0), world, ..order(nodes) };
+            let launch = Launch { first: Rank(id.0), world, ..order(nodes) };
             assert_eq!(job::enter(&launch, &stack, &quota()), Ok(()));
             let pmi = Pmi::new(id, Arc::new(stack.clone()), quota());
             assert!(executor::spawn(pmi.clone().listen()).is_ok());
@@ -78,7 +78,7 @@ impl Cluster {
 
     fn launch_order(&self, rank: u32, size: u32, per_node: u32) -> Launch {
         let nodes = self.nodes.iter().map(|node| node.id).take(size.div_ceil(per_node) as usize);
-        Launch { rank: Rank(rank), size, world: World::new(JobKey([9; 32]), per_node, nodes), ..order(size) }
+        Launch { first: Rank(rank), size, world: World::new(JobKey([9; 32]), per_node, nodes), ..order(size) }
     }
 
     /// Starts a rank of a job, where its place is.
@@ -91,7 +91,7 @@ impl Cluster {
             Trouble::Waits(waiting) => waits.lock().push(waiting.barrier),
             Trouble::Dies(dying) => panic!("{dying:?}"),
         });
-        let seat = node.pmi.join(&self.launch_order(rank, size, per_node), told).expect("a place");
+        let seat = node.pmi.join(&self.launch_order(rank, size, per_node).into(), told).expect("a place");
         Player { rank, size, endpoint: Some(seat.endpoint().expect("memory")), seat }
     }
 

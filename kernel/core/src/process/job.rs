@@ -189,7 +189,7 @@ impl JobOnNode {
                 startup: *startup,
                 nodes_per_core: *nodes_per_core,
             },
-            node: order.world.node_of(order.rank),
+            node: order.world.node_of(order.first),
             jobs,
             shared: SharedFiles::new(frames.total_frames()),
             staging: OfJob::default(),

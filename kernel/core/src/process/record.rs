@@ -8,7 +8,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use coppice_protocol::control::Launch;
+use coppice_protocol::control::Order;
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 
@@ -252,7 +252,7 @@ impl Process {
 pub(crate) fn thaw_elsewhere(
     bytes: &[u8],
     around: Surroundings,
-    order: &Launch,
+    order: &Order,
     life_bytes: usize,
 ) -> Result<(Arc<Process>, Vec<MadeThread>), NotFrozen> {
     let mut record = read(bytes)?;

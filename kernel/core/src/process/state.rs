@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
-use coppice_protocol::control::Launch;
+use coppice_protocol::control::{Launch, Order};
 use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::text::ByteString;
 use coppice_protocol::world::World;
@@ -94,7 +94,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Who a process is that was launched so.
-    pub(crate) fn of(launch: &Launch) -> Self {
+    pub(crate) fn of(launch: &Order) -> Self {
         Self {
             job: launch.job,
             rank: launch.rank,

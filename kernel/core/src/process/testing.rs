@@ -7,10 +7,11 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use coppice_hal::frames::FramePool;
 use coppice_hal::user::{Registers, UserThread};
-use coppice_protocol::control::Launch;
+use coppice_protocol::control::{Launch, Order};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::program::tree;
 use coppice_protocol::session::Channel;
+use coppice_protocol::trace::Traced;
 use coppice_protocol::world::{self as protocol_world, JobKey};
 use spin::Mutex;
 
@@ -102,7 +103,8 @@ fn program_id(file: &[u8]) -> ProgramId {
 pub(crate) fn order(size: u32) -> Launch {
     Launch {
         job: JobId(7),
-        rank: Rank(2),
+        first: Rank(2),
+        count: 1,
         size,
         program: program_id(&small_program()),
         program_bytes: 4096,
@@ -116,7 +118,7 @@ pub(crate) fn order(size: u32) -> Launch {
         use_retained: false,
         world: protocol_world::World::new(JobKey([9; 32]), 1, (0..size).map(NodeId)),
         staging: None,
-        traced: false,
+        traced: Traced::None,
         core_file: false,
         restore: None,
         outlives_ranks: false,
@@ -138,8 +140,8 @@ pub(crate) fn launch(
     let order = Launch { program: program_id(&file), program_bytes: file.len() as u64, ..order };
     let (client, node) = (bench.process.client.clone(), bench.process.node.clone());
     let job = Arc::clone(&bench.process.job);
-    let world = protocol_world::World::new(JobKey([9; 32]), 1, (0..=order.rank.0).map(NodeId));
-    let order = Launch { size: order.rank.0 + 1, world, ..order };
+    let world = protocol_world::World::new(JobKey([9; 32]), 1, (0..=order.first.0).map(NodeId));
+    let order = Order::from(Launch { size: order.first.0 + 1, world, ..order });
     let pmi = Pmi::new(NodeId(order.rank.0), Arc::new(Nowhere), Arc::clone(&node.quota));
     let seat = pmi.join(&order, Failures::new(|failure| panic!("{failure:?}"))).expect("a place");
     let switch = launch::KillSwitch::new();
@@ -213,7 +215,7 @@ fn end_of(over: Over) -> End {
 }
 
 /// A rank that runs, with some memory.
-fn process(order: &Launch, client: Client, job: Arc<JobOnNode>, node: NodeFacts) -> Arc<Process> {
+fn process(order: &Order, client: Client, job: Arc<JobOnNode>, node: NodeFacts) -> Arc<Process> {
     const RW: u64 = 3;
     const FIXED: u64 = 0x32;
     let mut space = AddressSpace::new(node.frames, Arc::clone(&node.retention)).expect("memory");
@@ -272,7 +274,7 @@ impl Bench {
         let world = Arc::new(Mutex::new(world));
         let ship = Ship::new();
         let shipping = ship.clone();
-        let order = order(size);
+        let order = Order::from(order(size));
         let client = ship.client(order.job, order.rank);
         let dial = net.dial();
         assert!(executor::spawn(play(net.listen(Channel::Ship), Arc::clone(&world))).is_ok());
@@ -287,7 +289,7 @@ impl Bench {
     /// Another rank of the job, on the same node, with this network if it is to be another.
     pub(crate) fn sibling(&self, network: Option<Arc<dyn Network>>) -> Self {
         let Identity { size, rank, .. } = self.process.identity;
-        let order = Launch { rank: Rank(rank.0 + 1), ..order(size) };
+        let order = Order::from(Launch { first: Rank(rank.0 + 1), ..order(size) });
         let mut node = self.process.node.clone();
         node.network = network.unwrap_or(node.network);
         let client = self.ship.client(order.job, order.rank);

@@ -1,14 +1,15 @@
 //! Messages of the control protocol, and what other messages have of theirs.
 
-use coppice_protocol::checkpoint::{ObjectId, Restore};
+use coppice_protocol::checkpoint::ObjectId;
 use coppice_protocol::control::{
-    Dying, Exit, JobFailure, Launch, MemoryStatus, NodeStatus, RankCounters, RankReport, Signal, SyscallCount,
-    ToIoNode, ToNode, Waiting,
+    Dying, Ends, Exit, JobFailure, Launch, MemoryStatus, NodeRestore, NodeStatus, RankCounters, RankReport, Signal,
+    SyscallCount, ToIoNode, ToNode, Waiting,
 };
 use coppice_protocol::distribution::{AskVariant, Scheme};
 use coppice_protocol::ids::PsetId;
 use coppice_protocol::pmi::{Fence, Modex, Startup};
 use coppice_protocol::psets::PsetTable;
+use coppice_protocol::ranks::Ranks;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
@@ -22,7 +23,7 @@ use proptest::sample::select;
 
 use super::inspect::{inspect, inspected};
 use super::keep::{keep, kept};
-use super::retain::{discard, discarded, rank_retention, retain, retained};
+use super::retain::{discard, discarded, rank_retention, retain, retained, retained_programs};
 use super::spawn::{joined, kin, origin, ranges, spawn, spawned};
 use super::{bytes, job, node, program, rank};
 
@@ -129,27 +130,29 @@ pub(super) fn traced() -> impl Strategy<Value = Traced> {
     prop_oneof![Just(Traced::None), rank().prop_map(Traced::Rank), Just(Traced::All)]
 }
 
-pub(super) fn restore() -> impl Strategy<Value = Restore> {
-    any::<([u8; 32], [u8; 32], u64, bool)>().prop_map(|(rank, node, by, keep_files)| Restore {
-        rank: ObjectId(rank),
+pub(super) fn node_restore() -> impl Strategy<Value = NodeRestore> {
+    let ranks = vec(any::<[u8; 32]>().prop_map(ObjectId), 0..4);
+    (any::<([u8; 32], u64, bool)>(), ranks).prop_map(|((node, by, keep_files), ranks)| NodeRestore {
         node: ObjectId(node),
+        ranks,
         by,
         keep_files,
     })
 }
 
 pub(super) fn launch() -> impl Strategy<Value = Launch> {
-    let who = (job(), rank(), any::<u32>(), program(), any::<u64>());
+    let who = (job(), rank(), any::<(u32, u32)>(), program(), any::<u64>());
     let what = (bytes(), texts(), texts(), bytes());
-    let how = (any::<(u32, u32, u32, bool, bool)>(), world(), option::of(staging()), option::of(restore()));
+    let how = (any::<(u32, u32, u32, bool, bool)>(), world(), option::of(staging()), option::of(node_restore()));
     let how = (how, any::<u32>(), option::of(origin()));
     (who, what, how).prop_map(|(who, what, (how, universe, origin))| {
-        let ((user, group, umask, use_retained, traced), world, staging, restore) = how;
-        let (job, rank, size, program, program_bytes) = who;
+        let ((user, group, umask, use_retained, is_traced), world, staging, restore) = how;
+        let (job, first, (count, size), program, program_bytes) = who;
         let (path, arguments, environment, directory) = what;
         Launch {
             job,
-            rank,
+            first,
+            count,
             size,
             program,
             program_bytes,
@@ -163,9 +166,9 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
             use_retained,
             world,
             staging,
-            traced,
-            core_file: !traced,
-            outlives_ranks: traced,
+            traced: if is_traced { Traced::Rank(first) } else { Traced::All },
+            core_file: !is_traced,
+            outlives_ranks: is_traced,
             restore,
             universe,
             origin,
@@ -247,13 +250,21 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
     ]
 }
 
+pub(super) fn ranks() -> impl Strategy<Value = Ranks> {
+    vec(rank(), 0..4).prop_map(Ranks::from_iter)
+}
+
+pub(super) fn ends() -> impl Strategy<Value = Ends> {
+    (retained_programs(), vec(rank_report(), 0..4)).prop_map(|(held, reports)| Ends { held, reports })
+}
+
 /// Messages of the control protocol to an I/O node.
 pub(crate) fn to_io_node() -> impl Strategy<Value = ToIoNode> {
     prop_oneof![
         node_status().prop_map(ToIoNode::Ready),
         (any::<u64>(), memory()).prop_map(|(sequence, memory)| ToIoNode::Pong { sequence, memory }),
-        (job(), rank()).prop_map(|(job, rank)| ToIoNode::Launched { job, rank }),
-        rank_report().prop_map(ToIoNode::Ended),
+        (job(), ranks()).prop_map(|(job, ranks)| ToIoNode::Launched { job, ranks }),
+        ends().prop_map(ToIoNode::Ended),
         job_failure().prop_map(ToIoNode::Failed),
         waiting().prop_map(ToIoNode::Waits),
         retained().prop_map(ToIoNode::Retained),

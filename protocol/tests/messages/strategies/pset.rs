@@ -2,14 +2,14 @@
 
 use coppice_protocol::ids::PsetId;
 use coppice_protocol::keep::KeepProgress;
-use coppice_protocol::pset::{FromPset, Member, Pulled, StartJob, ToPset};
+use coppice_protocol::pset::{FromPset, Member, NodeEnds, Pulled, StartJob, ToPset};
 use coppice_protocol::transfer::{FileOfJob, TransferEnd, TransferProgress};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 use super::control::{
-    dying, job_failure, launch, memory, node_status, rank_report, ras_event, restore, traced, waiting,
+    dying, ends, job_failure, launch, memory, node_restore, node_status, ranks, ras_event, traced, waiting,
 };
 use super::inspect::{inspect, inspected, part, slot_key};
 use super::keep::{keep_file, kept};
@@ -17,16 +17,20 @@ use super::retain::{discarded, retained};
 use super::ship::stream;
 use super::spawn::{joined, spawn, spawned};
 use super::{bytes, generation, job, key, node, program, rank};
-use coppice_protocol::trace::Traced;
 
 fn member() -> impl Strategy<Value = Member> {
-    let restore = option::of(restore());
-    (rank(), node(), any::<bool>(), restore).prop_map(|(rank, node, use_retained, restore)| Member {
-        rank,
+    let restore = option::of(node_restore());
+    (node(), rank(), any::<(u32, bool)>(), restore).prop_map(|(node, first, (count, use_retained), restore)| Member {
         node,
+        first,
+        count,
         use_retained,
         restore,
     })
+}
+
+fn node_ends() -> impl Strategy<Value = NodeEnds> {
+    (node(), ends()).prop_map(|(node, ends)| NodeEnds { node, ends })
 }
 
 fn start_job() -> impl Strategy<Value = StartJob> {
@@ -62,7 +66,7 @@ fn start_job() -> impl Strategy<Value = StartJob> {
             outlives_ranks: launch.outlives_ranks,
             universe: launch.universe,
             origin: launch.origin,
-            traced: if launch.traced { Traced::Rank(launch.rank) } else { Traced::All },
+            traced: launch.traced,
         }
     })
 }
@@ -114,8 +118,8 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
             generation,
             reason
         }),
-        (job(), rank()).prop_map(|(job, rank)| FromPset::Launched { job, rank }),
-        (node(), rank_report()).prop_map(|(node, report)| FromPset::Ended { node, report }),
+        (job(), ranks()).prop_map(|(job, ranks)| FromPset::Launched { job, ranks }),
+        vec(node_ends(), 0..4).prop_map(FromPset::Ended),
         (node(), job_failure()).prop_map(|(node, failure)| FromPset::Failed { node, failure }),
         waiting().prop_map(FromPset::Waits),
         (node(), retained()).prop_map(|(node, answer)| FromPset::Retained { node, answer }),
@@ -137,7 +141,7 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
             bytes,
             whole
         })),
-        (job(), rank(), any::<String>()).prop_map(|(job, rank, reason)| FromPset::Refused { job, rank, reason }),
+        (job(), ranks(), any::<String>()).prop_map(|(job, ranks, reason)| FromPset::Refused { job, ranks, reason }),
         (job(), rank(), stream(), any::<Vec<u8>>()).prop_map(|(job, rank, stream, bytes)| FromPset::Output {
             job,
             rank,

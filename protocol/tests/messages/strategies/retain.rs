@@ -57,9 +57,5 @@ pub(super) fn discarded() -> impl Strategy<Value = Discarded> {
 }
 
 pub(super) fn rank_retention() -> impl Strategy<Value = RankRetention> {
-    (any::<u64>(), walk_counts(), retained_programs()).prop_map(|(found, walk, held)| RankRetention {
-        found,
-        walk,
-        held,
-    })
+    (any::<u64>(), walk_counts()).prop_map(|(found, walk)| RankRetention { found, walk })
 }

@@ -6,15 +6,16 @@ use alloc::vec::Vec;
 use coppice_protocol::control::{Exit, JobFailure, RankReport, ToIoNode, ToNode, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::limits::RANKS_PER_NODE_MAX;
-use coppice_protocol::retain::{RankRetention, RetainOutcome};
+use coppice_protocol::ranks::Ranks;
+use coppice_protocol::retain::RetainOutcome;
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
 use coppice_protocol::spawn::Joined;
 use coppice_protocol::world::NodeRange;
 
 use super::{
-    Fakes, P, Q, Stage, accept, credentials, expect, held, holds, kill, launch_rank, next, ping, retain, retained,
-    stage, stage_on,
+    Fakes, P, Q, Stage, accept, credentials, expect, holds, kill, launch_rank, next, one_end, ping, retain, retained,
+    stage, stage_on, the_end,
 };
 use crate::executor::{now_ns, run_to_end, sleep, spawn};
 use crate::limits::SCRUB_WAIT_NS_MAX;
@@ -22,17 +23,16 @@ use crate::net::testing::{Net, Peer};
 use crate::ship::Ship;
 
 fn launched(job: u64, rank: u32) -> ToIoNode {
-    ToIoNode::Launched { job: JobId(job), rank: Rank(rank) }
+    ToIoNode::Launched { job: JobId(job), ranks: Rank(rank).into() }
 }
 
 fn ended(job: u64, rank: u32, exit: Exit) -> ToIoNode {
-    ToIoNode::Ended(RankReport::ended(JobId(job), Rank(rank), exit))
+    one_end(RankReport::ended(JobId(job), Rank(rank), exit), &[])
 }
 
 /// The same of a node that holds these programs then.
 pub(super) fn ended_holding(job: u64, rank: u32, exit: Exit, programs: &[ProgramId]) -> ToIoNode {
-    let retention = RankRetention { held: programs.iter().copied().map(held).collect(), ..RankRetention::default() };
-    ToIoNode::Ended(RankReport { retention, ..RankReport::ended(JobId(job), Rank(rank), exit) })
+    one_end(RankReport::ended(JobId(job), Rank(rank), exit), programs)
 }
 
 impl Fakes {
@@ -42,13 +42,17 @@ impl Fakes {
     }
 }
 
+/// The ranks that have ended.
+fn ends_of(message: ToIoNode) -> Vec<RankReport> {
+    match message {
+        ToIoNode::Ended(ends) => ends.reports,
+        other => panic!("no end: {other:?}"),
+    }
+}
+
 async fn refused(peer: &mut Peer, job: u64) -> String {
-    match next(peer).await {
-        ToIoNode::Ended(RankReport { job: of, exit: Exit::NotStarted, reason: Some(reason), .. })
-            if of == JobId(job) =>
-        {
-            reason
-        }
+    match the_end(next(peer).await) {
+        RankReport { job: of, exit: Exit::NotStarted, reason: Some(reason), .. } if of == JobId(job) => reason,
         other => panic!("not refused: {other:?}"),
     }
 }
@@ -92,20 +96,16 @@ fn ranks_of_one_job_run_side_by_side_and_end_one_by_one() {
         assert_eq!(refused(&mut peer, 3).await, "node is busy with job 1");
         peer.send(0, &kill(1), &[]).await;
         let mut ends = Vec::new();
-        for _ in 0..4 {
-            match next(&mut peer).await {
-                ToIoNode::Ended(report) => ends.push((report.rank.0, report.exit)),
-                other => panic!("no end: {other:?}"),
-            }
+        while ends.len() < 4 {
+            ends.extend(ends_of(next(&mut peer).await).iter().map(|report| (report.rank.0, report.exit)));
         }
         // How the first one ended is said again: the order may be of one who does not know.
         let killed = Exit::Signal(9);
         assert_eq!(ends, [(5, Exit::Status(0)), (4, killed), (6, killed), (7, killed)]);
         // All are remembered.
         peer.send(0, &kill(1), &[]).await;
-        for (rank, exit) in ends {
-            expect(&mut peer, ended(1, rank, exit)).await;
-        }
+        let again = ends_of(next(&mut peer).await);
+        assert_eq!(again.iter().map(|report| (report.rank.0, report.exit)).collect::<Vec<_>>(), ends);
         peer.send(0, &launch_rank(3, 0), &[]).await;
         expect(&mut peer, launched(3, 0)).await;
     });
@@ -120,10 +120,9 @@ fn a_node_takes_so_many_ranks_and_tells_of_every_one() {
         for rank in 0..=RANKS_PER_NODE_MAX {
             peer.send(0, &launch_rank(1, rank), &[]).await;
         }
+        let ranks = Ranks::range(Rank(0), RANKS_PER_NODE_MAX);
+        expect(&mut peer, ToIoNode::Launched { job: JobId(1), ranks }).await;
         assert_eq!(refused(&mut peer, 1).await, "node has 64 ranks already");
-        for rank in 0..RANKS_PER_NODE_MAX {
-            expect(&mut peer, launched(1, rank)).await;
-        }
         // Nobody listens while they end, and no end is lost.
         drop(peer);
         fakes.kill_all(1);
@@ -131,8 +130,11 @@ fn a_node_takes_so_many_ranks_and_tells_of_every_one() {
         let mut ends = Vec::new();
         while ends.len() < RANKS_PER_NODE_MAX as usize {
             match next(&mut peer).await {
-                ToIoNode::Ended(report) if report.exit == Exit::Signal(9) => ends.push(report.rank.0),
-                ToIoNode::Ended(_) | ToIoNode::Launched { .. } => {}
+                ToIoNode::Ended(told) => {
+                    let killed = told.reports.into_iter().filter(|report| report.exit == Exit::Signal(9));
+                    ends.extend(killed.map(|report| report.rank.0));
+                }
+                ToIoNode::Launched { .. } => {}
                 other => panic!("no end: {other:?}"),
             }
         }

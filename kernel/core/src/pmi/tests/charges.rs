@@ -1,7 +1,7 @@
 //! What is known of a job's nodes is short, and charged.
 
 use coppice_hal::heap::measure;
-use coppice_protocol::control::Launch;
+use coppice_protocol::control::{Launch, Order};
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::limits::NODE_ADDRESSES_MAX;
 use coppice_protocol::world::{JobKey, NodeRange, World};
@@ -22,7 +22,8 @@ fn taken(nodes: Vec<NodeRange>) -> (usize, usize) {
     let quota = quota();
     let pmi = Pmi::new(NodeId(3), Arc::new(Nowhere), Arc::clone(&quota));
     let world = World { nodes, ..World::new(JobKey([9; 32]), 1, []) };
-    let order = Launch { rank: Rank(3), size: world.node_count(), world, ..order(1) };
+    let order = Launch { first: Rank(3), size: world.node_count(), world, ..order(1) };
+    let order = Order::from(order);
     let (seat, taken) = measure(|| pmi.join(&order, Failures::new(|_| ())).expect("a place"));
     let charged = quota.taken();
     drop(seat);
@@ -63,7 +64,7 @@ fn names_are_charged_before_they_are_there() {
     let quota = quota();
     let pmi = Pmi::new(NodeId(0), Arc::new(Nowhere), Arc::clone(&quota));
     let world = World::new(JobKey([9; 32]), 1, [NodeId(0)]);
-    let order = Launch { rank: Rank(0), size: 1, world, ..order(1) };
+    let order = Order::from(Launch { first: Rank(0), size: 1, world, ..order(1) });
     let seat = pmi.join(&order, Failures::new(|_| panic!("the job goes on"))).expect("a place");
     let endpoint = seat.endpoint().expect("memory");
     let mut of_others = quota.charge(0).expect("nothing");

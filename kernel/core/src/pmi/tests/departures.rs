@@ -208,7 +208,7 @@ fn the_next_job_takes_the_place_of_one_that_nobody_said_is_over() {
         assert_eq!(of_last.len(), 2);
         for node in &ran.nodes {
             let next = Launch { job: JobId(8), ..ran.launch_order(node.id.0, 2, 1) };
-            let seat = node.pmi.join(&next, Failures::new(|_| ())).expect("a place");
+            let seat = node.pmi.join(&next.into(), Failures::new(|_| ())).expect("a place");
             assert_eq!(node.pmi.shared.jobs.lock().keys().collect::<Vec<_>>(), [&JobId(8)]);
             core::mem::forget(seat);
         }
@@ -248,7 +248,7 @@ fn a_node_without_memory_says_so() {
             told.lock().push(failure);
         }
     });
-    let seat = pmi.join(&cluster.launch_order(0, 1, 1), report).expect("a place");
+    let seat = pmi.join(&cluster.launch_order(0, 1, 1).into(), report).expect("a place");
     let player = Player { rank: 0, size: 1, endpoint: Some(seat.endpoint().expect("memory")), seat };
     // All but a little is taken by others.
     let taken = quota.taken();
@@ -274,7 +274,10 @@ fn who_has_no_place_is_refused() {
     let cluster = Cluster::new(3, Faults::default());
     let join = |node: usize, rank: u32| {
         let told = crate::agent::Failures::new(|_| ());
-        cluster.nodes[node].pmi.join(&cluster.launch_order(rank, 2, 1), told).map(|seat| seat.environment(&[]).len())
+        cluster.nodes[node]
+            .pmi
+            .join(&cluster.launch_order(rank, 2, 1).into(), told)
+            .map(|seat| seat.environment(&[]).len())
     };
     assert_eq!(join(0, 0), Ok(18));
     assert_eq!(join(0, 1), Err("rank 1 has no place on node 0".to_string()));
