@@ -131,8 +131,8 @@ pub const RANK_RANGES_MAX: usize = 1024;
 /// Ends of ranks that are told in one message, bytes: more are told in several.
 pub const ENDS_BYTES_MAX: usize = 48 * 1024;
 
-/// Launches and ends of ranks are told at once when no other of the node is about to be, and else so much later, ns: what
-/// comes meanwhile is told with them.
+/// Launches and ends of ranks are told at once when no other of the node is about to be, and else so much later, ns:
+/// what comes meanwhile is told with them.
 pub const TOLD_TOGETHER_NS: u64 = 2_000_000;
 
 /// Longest name of a key-value space of PMI, bytes: a longer one is no job's. Also of a name that is published, which
@@ -174,8 +174,8 @@ pub const PMI_PORT_NAME_BYTES_MAX: usize = 512;
 /// What a rank may want with names at once, before it has its answers; a further one is answered with `rc=-1`.
 pub const PMI_ASKS_MAX: usize = 16;
 
-/// Longest letter about a name or a key between nodes, bytes: with a name and a port, or a key and its value. Announcing
-/// more: disconnected.
+/// Longest letter about a name or a key between nodes, bytes: with a name and a port, or a key and its value.
+/// Announcing more: disconnected.
 pub const PMI_LETTER_BYTES_MAX: usize = 1280;
 
 /// Bytes of letters about names that wait to be sent, of a node about a job; further ones are lost, as if on the way.
@@ -204,8 +204,8 @@ pub const PMI_KEYS_PER_JOB_MAX: usize = 8192;
 /// Bytes of a job's keys and values, shared out evenly to its nodes: a put beyond is refused (`rc=-1`).
 pub const PMI_BYTES_PER_JOB_MAX: usize = 1024 * 1024;
 
-/// Ranks of a job of which barriers bring all what all have put; in a larger one whoever wants a key asks for it, unless
-/// it was wanted otherwise.
+/// Ranks of a job of which barriers bring all what all have put; in a larger one whoever wants a key asks for it,
+/// unless it was wanted otherwise.
 pub const PMI_FULL_MODEX_RANKS_MAX: u32 = 4096;
 
 /// Keys that a node keeps for its job when barriers do not bring them: a put beyond is refused (`rc=-1`).

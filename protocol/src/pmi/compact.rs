@@ -2,8 +2,8 @@
 //!
 //! Keys and values of different ranks differ in a few numbers: `description#node3$port#43211$ifname#10.128.0.4$`. So a
 //! body says once what they have alike, a *pattern* ([`pattern`]), and then the numbers only, as the differences from
-//! those before. What no pattern fits is said by how it differs from the one before ([`text`]). Names of nodes are in no
-//! body, but their indices.
+//! those before. What no pattern fits is said by how it differs from the one before ([`text`]). Names of nodes are in
+//! no body, but their indices.
 //!
 //! ```text
 //! body:  an item for each key, and one for its value, until the end

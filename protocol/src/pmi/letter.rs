@@ -1,4 +1,5 @@
-//! What nodes of a job say to each other about names that ranks publish, and about keys that they put ([`super::names`]).
+//! What nodes of a job say to each other about names that ranks publish, and about keys that they put
+//! ([`super::names`]).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,9 +1,9 @@
 //! PMI, versions 1 and 2: what MPI programs ask of whoever started them, and how the nodes of a job answer together.
 //!
 //! Every node serves its own ranks: a [`Conversation`] with each, over one [`Server`] of the job. What a rank puts is
-//! kept on its node; a barrier brings it to the others ([`spread`]), or they ask for it ([`modex`]). Where ranks are is known to all from the launch
-//! ([`Placement`]), so that nothing is exchanged for it. Names that ranks publish are kept by one node each
-//! ([`names`]).
+//! kept on its node; a barrier brings it to the others ([`spread`]), or they ask for it ([`modex`]). Where ranks are is
+//! known to all from the launch ([`Placement`]), so that nothing is exchanged for it. Names that ranks publish are kept
+//! by one node each ([`names`]).
 //!
 //! ```text
 //! rank ──lines──► Conversation ──► Server ◄── frames ──► the servers of other nodes

@@ -1,7 +1,8 @@
 //! What a node has to say about barriers to others: steps until they have come, and what is said once.
 //!
-//! A step is kept until its receiver has it, or until that follows from what other nodes say, and goes out again on a new
-//! connection or when it is asked for. A frame without a body is gone when it was sent: whoever misses it asks again.
+//! A step is kept until its receiver has it, or until that follows from what other nodes say, and goes out again on a
+//! new connection or when it is asked for. A frame without a body is gone when it was sent: whoever misses it asks
+//! again.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -91,8 +92,8 @@ impl Outbox {
         self.steps.push(Outgoing { to, place, frames, sent: 0, is_confirmed });
     }
 
-    /// A frame without a body is to go out. At the limit it is lost, as any frame may be. Its barrier has so many steps:
-    /// of each, in two barriers, it may be said that it has come, and to another node that it has not.
+    /// A frame without a body is to go out. At the limit it is lost, as any frame may be. Its barrier has so many
+    /// steps: of each, in two barriers, it may be said that it has come, and to another node that it has not.
     pub(super) fn say(&mut self, to: u32, kind: PeerFrameKind, place: Place, steps: u32) {
         if self.short.len() < PMI_SHORT_FRAMES_MAX.saturating_add(4 * steps as usize) {
             self.short.insert(Short { to, kind, place });

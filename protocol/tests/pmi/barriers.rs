@@ -225,8 +225,8 @@ pub(crate) fn run(fences: &[Fence], counts: &[u32], barriers: usize, seed: u64, 
     assert_eq!(run.cluster.events, []);
     for server in &run.cluster.servers {
         assert_eq!(server.barriers(), barriers as u64);
-        // What only the network knows that it lost is not sent again once nobody waits for it. Of others' steps nothing is
-        // kept, of this node's those of two barriers at most.
+        // What only the network knows that it lost is not sent again once nobody waits for it. Of others' steps nothing
+        // is kept, of this node's those of two barriers at most.
         let own_max = kept_max(fences, counts.len()) / 2;
         assert!(server.is_settled() && server.kept_steps() <= own_max || silent_loss);
     }

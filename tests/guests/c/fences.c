@@ -1,12 +1,12 @@
 /* How long barriers of PMI take in which every rank puts as many bytes, or nothing: the mean of those after some first
-   ones, printed by rank 0. */
+   ones, printed by rank 0. They are as many as the second argument says. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST = 5, COUNTED = 20 };
+enum { FIRST = 5 };
 
 static int pmi;
 static char answer[2048];
@@ -38,10 +38,10 @@ static void fill(char *value, int bytes, unsigned seed) {
     value[bytes] = 0;
 }
 
-static double barriers(const char *space, int rank, int bytes) {
+static double barriers(const char *space, int rank, int bytes, int counted) {
     static char value[1024], line[2048];
     double total = 0;
-    for (int i = 0; i < FIRST + COUNTED; i++) {
+    for (int i = 0; i < FIRST + counted; i++) {
         if (bytes) {
             fill(value, bytes, 31 * rank + i);
             snprintf(line, sizeof line, "cmd=put kvsname=%s key=r%d-%d value=%s\n", space, i, rank, value);
@@ -51,7 +51,7 @@ static double barriers(const char *space, int rank, int bytes) {
         ask("cmd=barrier_in\n");
         if (i >= FIRST) total += now() - begun;
     }
-    return total / COUNTED;
+    return total / counted;
 }
 
 int main(int argc, char **argv) {
@@ -62,8 +62,12 @@ int main(int argc, char **argv) {
     ask("cmd=init pmi_version=1 pmi_subversion=1\n");
     ask("cmd=get_my_kvsname\n");
     if (sscanf(answer, "cmd=my_kvsname kvsname=%63s", space) != 1) return 4;
-    double with = barriers(space, rank, bytes > 1000 ? 1000 : bytes);
-    if (rank == 0) printf("fence-us %.1f\n", with);
+    if (rank == 0) {
+        printf("begins\n");
+        fflush(stdout);
+    }
+    double mean = barriers(space, rank, bytes > 1000 ? 1000 : bytes, argc > 2 ? atoi(argv[2]) : 20);
+    if (rank == 0) printf("fence-us %.1f\n", mean);
     ask("cmd=finalize\n");
     return 0;
 }

@@ -69,6 +69,7 @@ mod staged_psets;
 mod staging;
 mod staging_faults;
 mod staging_scale;
+mod startup;
 mod storm;
 mod streams;
 mod surroundings;

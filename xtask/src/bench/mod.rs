@@ -34,8 +34,8 @@ use crate::{build, setup};
 /// What to measure.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Only the group with this name: node, launch, io, retain, net, pmi, fences, poll, threads, frozen, checkpoint, sections,
-    /// staging, copies, pages, beside, or, simulated and only if they are named, distribution, crowd and
+    /// Only the group with this name: node, launch, io, retain, net, pmi, fences, poll, threads, frozen, checkpoint,
+    /// sections, staging, copies, pages, beside, or, simulated and only if they are named, distribution, crowd and
     /// startup
     group: Option<String>,
     /// With distribution or startup: also draw how time grows with the number of members or nodes, to this file (SVG);

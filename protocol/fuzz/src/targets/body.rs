@@ -1,5 +1,5 @@
-//! What ranks have put, as frames between nodes carry it. A frame has a MAC that nobody else makes, so its body is tried
-//! without it.
+//! What ranks have put, as frames between nodes carry it. A frame has a MAC that nobody else makes, so its body is
+//! tried without it.
 
 use coppice_protocol::limits::{PMI_BYTES_PER_JOB_MAX, PMI_KEYS_PER_JOB_MAX};
 use coppice_protocol::pmi::{Card, Measures, pack, unpack};
