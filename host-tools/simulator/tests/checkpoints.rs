@@ -5,7 +5,7 @@ use coppice_simulator::cluster::{Options, Trial, Tried, Victim, try_all, try_one
 /// Steps of checkpoints that are made by themselves.
 const AUTOMATIC_STEPS: u64 = 4;
 /// Steps at which each victim dies in every test run, evenly: all of them take minutes.
-const STEPS: u64 = 14;
+const STEPS: u64 = 24;
 
 const VICTIMS: [Victim; 5] =
     [Victim::Node(0), Victim::AllNodes, Victim::IoNode(0), Victim::IoNode(1), Victim::ServiceNode];

@@ -180,3 +180,93 @@ impl Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the launch says nothing of what this rank is made from")]
 pub struct NoPart;
+
+#[cfg(test)]
+mod tests {
+    use alloc::boxed::Box;
+    use alloc::sync::Arc;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::{Launch, NoPart, NodeRestore, Order};
+    use crate::checkpoint::ObjectId;
+    use crate::ids::{JobId, NodeId, ProgramId, Rank};
+    use crate::limits::RANKS_PER_NODE_MAX;
+    use crate::text::ByteString;
+    use crate::trace::Traced;
+    use crate::world::{JobKey, World};
+
+    fn launch(environment: &[&str]) -> Launch {
+        Launch {
+            job: JobId(7),
+            first: Rank(12),
+            count: 3,
+            size: 100,
+            program: ProgramId([1; 32]),
+            program_bytes: 5,
+            path: "p".into(),
+            arguments: Vec::new(),
+            environment: environment.iter().map(|text| ByteString::from(*text)).collect(),
+            directory: "/".into(),
+            user: 1,
+            group: 1,
+            umask: 0,
+            use_retained: false,
+            world: World::new(JobKey([1; 32]), 3, (0..34).map(NodeId)),
+            staging: None,
+            traced: Traced::Rank(Rank(13)),
+            core_file: false,
+            restore: None,
+            outlives_ranks: false,
+            universe: 100,
+            origin: None::<Box<_>>,
+        }
+    }
+
+    fn environment(of: &[&str], rank: u32) -> Vec<ByteString> {
+        Order::new(Arc::new(launch(of)), Rank(rank)).own_environment()
+    }
+
+    #[test]
+    fn each_rank_is_told_who_it_is_behind_what_the_user_has_set() {
+        let expected = |rank: &str| -> Vec<ByteString> {
+            vec!["A=B".into(), "COPPICE_JOB=7".into(), rank.into(), "COPPICE_SIZE=100".into(), "HOME=/".into()]
+        };
+        assert_eq!(environment(&["A=B"], 12), expected("COPPICE_RANK=12"));
+        assert_eq!(environment(&["A=B"], 14), expected("COPPICE_RANK=14"));
+    }
+
+    #[test]
+    fn what_the_user_has_set_wins() {
+        let set = ["HOME=/root", "COPPICE_RANK=me", "COPPICE_SIZE=", "COPPICE_JOBS=no", "COPPICE_JOB"];
+        let told = environment(&set, 13);
+        let own: Vec<ByteString> = vec!["COPPICE_JOB=7".into()];
+        let expected: Vec<ByteString> = set.iter().map(|text| ByteString::from(*text)).chain(own).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_launch_is_of_so_many_ranks_at_most() {
+        let ranks = |first, count| Launch { first: Rank(first), count, ..launch(&[]) }.ranks().map(|rank| rank.0);
+        assert!(ranks(12, 3).eq([12, 13, 14]));
+        assert_eq!((ranks(5, 0).count(), ranks(5, u32::MAX).count()), (0, RANKS_PER_NODE_MAX as usize));
+        assert!(ranks(u32::MAX - 1, 9).eq([u32::MAX - 1]));
+    }
+
+    #[test]
+    fn ranks_have_their_own_part_of_what_is_said_of_all() {
+        let object = |number: u8| ObjectId([number; 32]);
+        let restore = NodeRestore { node: object(9), ranks: vec![object(2), object(3)], by: 4, keep_files: true };
+        let of = |rank: u32, restore: Option<&NodeRestore>| {
+            Order::new(Arc::new(Launch { restore: restore.cloned(), ..launch(&[]) }), Rank(rank))
+        };
+        assert_eq!([12, 13].map(|rank| of(rank, None).is_traced()), [false, true]);
+        assert_eq!(of(12, None).restores(), Ok(None));
+        let found = of(13, Some(&restore)).restores().expect("there").expect("a part");
+        assert_eq!((found.rank, found.node, found.by, found.keep_files), (object(3), object(9), 4, true));
+        // Of which nothing is said.
+        assert_eq!([14, 11].map(|rank| of(rank, Some(&restore)).restores()), [Err(NoPart); 2]);
+        let part = restore.part(1, 5);
+        assert_eq!((part.ranks, part.node), (vec![object(3)], object(9)));
+    }
+}
