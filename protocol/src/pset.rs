@@ -29,7 +29,7 @@ use crate::trace::Traced;
 use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
-/// Version of this protocol; both ends are installed together, and a mismatch ends the I/O node with an error.
+/// Version of this protocol; both ends are installed together, and another one ends the I/O node with an error.
 pub const VERSION: u16 = 20;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
@@ -116,8 +116,7 @@ pub enum ToPset {
         /// How many, bytes.
         bytes: u32,
     },
-    /// Have these nodes give retained pages and kept files back. Each that is ready answers with
-    /// [`FromPset::Discarded`].
+    /// Have these nodes give retained pages and kept files back. Who is ready answers: [`FromPset::Discarded`].
     Discard {
         /// Number of the request, for the answers.
         request: u64,

@@ -95,7 +95,10 @@ proptest! {
     fn both_say_the_same(
         puts in vec((0_u32..9, 0_u32..12, any::<bool>()), 0..40),
     ) {
-        let key = |number: u32| if number < 9 { format!("P{number}-card") } else { format!("k{}", "e".repeat(number as usize)) };
+        let key = |number: u32| match number {
+            0..9 => format!("P{number}-card"),
+            _ => format!("k{}", "e".repeat(number as usize)),
+        };
         let mut heard = BOTH.map(|modex| {
             let mut cluster = Cluster::with_modex(&[2, 2, 2, 3], modex);
             let mut heard = Vec::new();

@@ -1,8 +1,13 @@
-//! How ranks find each other: whatever algorithm their nodes meet by, and whether barriers bring what was put or whoever
-//! wants it asks for it, programs come to the same.
+//! How ranks find each other: whatever algorithm their nodes meet by, and whether barriers bring what was put or
+//! whoever wants it asks for it, programs come to the same.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::Duration;
+
+use coppice_tests::Cluster;
+use coppice_tests::cluster::finish_child_within;
 use coppice_tests::guests::{Toolchain, program};
-use coppice_tests::{Cluster, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::mpi::{self, guest};
@@ -11,6 +16,13 @@ use crate::pmi::sorted;
 const FENCES: [&str; 3] = ["dissemination", "tree", "ring"];
 const MODEXES: [&str; 2] = ["full", "direct"];
 
+/// How soon a lost node must end its job.
+const NOTICED_MAX: Duration = Duration::from_secs(20);
+
+fn path(name: &str, toolchain: Toolchain) -> String {
+    program(name, toolchain).to_string_lossy().into_owned()
+}
+
 /// All ways, as options of `run`.
 fn ways() -> impl Iterator<Item = [&'static str; 4]> {
     FENCES.into_iter().flat_map(|fence| MODEXES.map(|modex| ["--fence", fence, "--modex", modex]))
@@ -18,10 +30,11 @@ fn ways() -> impl Iterator<Item = [&'static str; 4]> {
 
 /// Rounds of put, barrier and get of all others' cards, on nodes of which the last has fewer ranks.
 fn cards_are_exchanged(cluster: &Cluster, ways: impl Iterator<Item = [&'static str; 4]>, ranks: u32, per_node: u32) {
-    let guest = program("pmi", Toolchain::Musl);
-    let placed = ["-n", &ranks.to_string(), "--ranks-per-node", &per_node.to_string()];
+    let guest = path("pmi", Toolchain::Musl);
+    let (ranks_said, per_node_said) = (ranks.to_string(), per_node.to_string());
+    let placed = ["-n", &ranks_said, "--ranks-per-node", &per_node_said];
     for way in ways {
-        let ran = cluster.run(&[&placed[..], &way, &[&*guest.to_string_lossy(), "exchange", "10"]].concat()).success();
+        let ran = cluster.run(&[&placed[..], &way, &[&guest, "exchange", "10"]].concat()).success();
         let done: Vec<String> = (0..ranks).map(|rank| format!("rank {rank}: done")).collect();
         let lines = sorted(&ran.text()).into_iter().filter(|line| line.ends_with(": done"));
         let mut expected = done;
@@ -65,9 +78,9 @@ fn mpi_programs_come_to_the_same_in_all_ways() {
 #[test]
 fn mpi_programs_with_pmi_2_come_to_the_same_in_all_ways() {
     let cluster = Cluster::up_with(&["--nodes", "3", "--memory", "128M"]);
-    let allreduce = program("allreduce", Toolchain::MpichPmi2);
+    let allreduce = path("allreduce", Toolchain::MpichPmi2);
     for way in ways() {
-        let options = [&["-n", "6", "--ranks-per-node", "2"][..], &way, &[&*allreduce.to_string_lossy(), "2"]].concat();
+        let options = [&["-n", "6", "--ranks-per-node", "2"][..], &way, &[&allreduce, "2"]].concat();
         assert_eq!(cluster.run(&options).success().text(), "allreduce: 6 ranks agree\n", "{way:?}");
     }
 }
@@ -76,9 +89,9 @@ fn mpi_programs_with_pmi_2_come_to_the_same_in_all_ways() {
 #[ignore = "cargo xtask test runs it when Open MPI is built"]
 fn programs_of_open_mpi_come_to_the_same_in_all_ways() {
     let cluster = Cluster::up_with(&["--nodes", "3", "--memory", "384M"]);
-    let allreduce = program("allreduce", Toolchain::OpenMpi);
+    let allreduce = path("allreduce", Toolchain::OpenMpi);
     for way in ways() {
-        let options = [&["-n", "3"][..], &way, &[&*allreduce.to_string_lossy(), "2"]].concat();
+        let options = [&["-n", "3"][..], &way, &[&allreduce, "2"]].concat();
         assert_eq!(cluster.run(&options).success().text(), "allreduce: 3 ranks agree\n", "{way:?}");
     }
 }
@@ -87,24 +100,20 @@ fn programs_of_open_mpi_come_to_the_same_in_all_ways() {
 #[test]
 fn a_node_that_dies_amid_barriers_ends_its_job_whatever_they_are_walked_by() {
     let cluster = Cluster::up(4);
-    let fences = program("fences", Toolchain::Glibc);
+    let fences = path("fences", Toolchain::Glibc);
     for (fence, victim) in FENCES.into_iter().flat_map(|fence| [0, 2, 3].map(|victim| (fence, victim))) {
         cluster.wait_until_ready();
-        let begun = std::fs::File::create(cluster.root().join("begun")).expect("a file");
-        let arguments = ["run", "-n", "4", "--nodes-list", "0-3", "--fence", fence, &*fences.to_string_lossy()];
-        let mut job = cluster.command(&[&arguments[..], &["0", "1000000"]].concat());
-        let mut job = job.stdout(begun).stderr(std::process::Stdio::piped()).spawn().expect("coppice starts");
-        wait_until("barriers begin", std::time::Duration::from_secs(60), || {
-            let said = std::fs::read_to_string(cluster.root().join("begun")).unwrap_or_default();
-            if said.is_empty() { Err("nothing was said".into()) } else { Ok(()) }
-        });
+        let placed = ["run", "-n", "4", "--nodes-list", "0-3", "--fence", fence, &fences, "0", "1000000"];
+        let mut command = cluster.command(&placed);
+        let mut job = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("coppice starts");
+        let mut lines = BufReader::new(job.stdout.as_mut().expect("piped")).lines();
+        assert_eq!(lines.next().expect("output").expect("output"), "begins");
         let pid = cluster.json(&["nodes"])[victim]["pid"].as_i64().expect("a process");
         let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id");
         kill_process(pid, Signal::KILL).expect("kill");
-        let ended = job.wait_with_output_within(std::time::Duration::from_secs(60));
-        assert_eq!(ended.status.code(), Some(125), "{fence}");
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(said.contains(&format!("node {victim}")), "{fence}: {said}");
+        let ran = finish_child_within(NOTICED_MAX, job, "barriers with a node that was killed");
+        assert_eq!(ran.status, 125, "{fence}: {}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("node {victim}")), "{fence}: {}", ran.stderr);
     }
 }
 
