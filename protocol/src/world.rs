@@ -71,7 +71,7 @@ pub struct World {
     /// How its ranks find each other.
     pub startup: Startup,
     /// How many of its nodes share a core of a host, as emulated ones do, at least one.
-    pub nodes_per_core: u32,
+    pub nodes_per_core: u16,
 }
 
 /// Jobs that come from one, as ranks of them have started others, are a family: they are in one network, that of the

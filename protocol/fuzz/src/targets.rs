@@ -31,6 +31,9 @@ macro_rules! snapshot {
     ($name:literal) => {
         include_str!(concat!("../../tests/messages/snapshots/messages__wire__", $name, ".snap"))
     };
+    ($module:literal, $name:literal) => {
+        include_str!(concat!("../../tests/messages/wire/snapshots/messages__wire__", $module, "__", $name, ".snap"))
+    };
 }
 
 /// The inputs kept in the tree.
@@ -69,7 +72,7 @@ pub const TARGETS: [Target; 11] = [
     Target {
         name: "ship",
         run: messages::ship,
-        texts: &[snapshot!("calls"), snapshot!("replies"), kept!("ship")],
+        texts: &[snapshot!("shipping", "calls"), snapshot!("shipping", "replies"), kept!("ship")],
         examples: Vec::new,
     },
     Target { name: "trace", run: trace::run, texts: &[kept!("trace")], examples: trace::examples },

@@ -46,7 +46,7 @@ pub struct Conversation {
     /// Whoever waits for ranks that are to be started. Nothing else is heard before it is told what came of that.
     pub(super) spawned: Option<Awaited>,
     /// What it wants with a name or a key. Nothing else is heard before it is told what came of that.
-    pub(super) asked: Option<Asked>,
+    pub(super) asked: Option<Box<Asked>>,
     /// The rank has asked for version 2, and speaks it.
     second: Option<Box<Second>>,
     pub(super) answers: Vec<u8>,
@@ -297,7 +297,7 @@ impl Conversation {
 
     /// The answer comes when another node has said what it is.
     fn wait_for(&mut self, question: Question, number: u64, server: &mut Server) {
-        self.asked = Some(Asked { question, number });
+        self.asked = Some(Box::new(Asked { question, number }));
         self.poll(server);
     }
 

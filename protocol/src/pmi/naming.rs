@@ -1,5 +1,7 @@
 //! What ranks say about names, and hear, in the words of both versions.
 
+use alloc::boxed::Box;
+
 use serde::{Deserialize, Serialize};
 
 use super::conversation::Conversation;
@@ -97,7 +99,7 @@ impl Conversation {
         let wish = if port_is_word { command.wish(name, port) } else { Err("port_has_spaces") };
         match wish.and_then(|wish| server.ask(rank, wish, now_ns)) {
             Ok(number) => {
-                self.asked = Some(Asked { question: Question::Name(command), number });
+                self.asked = Some(Box::new(Asked { question: Question::Name(command), number }));
                 self.poll(server);
             }
             Err(why) => self.refuse(command, why),
@@ -107,7 +109,7 @@ impl Conversation {
     /// Has a rank of version 1 told what came of it, if anything has.
     pub(super) fn poll_asked(&mut self, server: &mut Server) {
         let Some(answer) = self.asked.as_ref().and_then(|asked| server.take_answer(asked.number)) else { return };
-        let Some(Asked { question, .. }) = self.asked.take() else { return };
+        let Some(question) = self.asked.take().map(|asked| asked.question) else { return };
         if let (Some(key), Some(outcome)) = (question.key(), question.outcome(&answer, server)) {
             return self.say_outcome(key, outcome, server);
         }

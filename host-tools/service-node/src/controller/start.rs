@@ -193,7 +193,7 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores:
         members: Vec::new(),
         world: World {
             startup: submission.startup,
-            nodes_per_core: job.ranks.by_node().count().div_ceil(host_cores).max(1) as u32,
+            nodes_per_core: u16::try_from(job.ranks.by_node().count().div_ceil(host_cores)).unwrap_or(u16::MAX),
             ..World::new(job.key.clone(), submission.ranks_per_node, job.ranks.by_node().map(|(node, _)| node))
         },
         staging,

@@ -143,7 +143,7 @@ impl Job {
         let here = placement.place(index)?;
         let mut server = Server::new(id, &world.key.0, placement.clone(), node)?;
         server.set_startup(world.startup);
-        server.share_cores(world.nodes_per_core);
+        server.share_cores(world.nodes_per_core.into());
         Some(Arc::new(Self {
             id,
             signature: server.signature(),

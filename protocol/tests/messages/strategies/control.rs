@@ -92,7 +92,7 @@ pub(super) fn ras_event() -> impl Strategy<Value = RasEvent> {
 
 pub(super) fn world() -> impl Strategy<Value = World> {
     let startup = (option::of(select(vec![Modex::Full, Modex::Direct])), option::of(select(Fence::ALL.to_vec())));
-    let world = (any::<[u8; 32]>(), any::<u32>(), ranges(), option::of(kin()), startup, any::<u32>());
+    let world = (any::<[u8; 32]>(), any::<u32>(), ranges(), option::of(kin()), startup, any::<u16>());
     world.prop_map(|(key, ranks_per_node, nodes, kin, (modex, fence), nodes_per_core)| {
         let startup = Startup { modex, fence };
         World { key: JobKey(key), ranks_per_node, nodes, kin, startup, nodes_per_core }
