@@ -24,7 +24,6 @@ struct Process {
 }
 
 /// What came of an order to launch.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is used at once")]
 pub(crate) enum Started {
     /// The process starts, with that many pages of its program.
     Now { found: u64 },

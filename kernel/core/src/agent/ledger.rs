@@ -28,7 +28,6 @@ pub(super) struct Ledger {
 }
 
 /// What becomes of an order to launch a rank.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is used at once")]
 pub(super) enum Entry {
     /// It is to be launched.
     New,

@@ -38,7 +38,6 @@ struct Queues {
 }
 
 /// What is to be told next.
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is used at once")]
 enum Next {
     Message(ToIoNode),
     /// More may come that goes with it, until then, ns.
