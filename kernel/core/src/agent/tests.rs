@@ -13,9 +13,7 @@ use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
 use coppice_protocol::limits::HEARTBEAT_DEAD_NS;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
-use coppice_protocol::retain::{
-    Discard, Discarded, HeldAs, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
-};
+use coppice_protocol::retain::{HeldAs, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts};
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::Call;
 use coppice_protocol::spawn::{Joined, Spawned};
