@@ -134,7 +134,7 @@ mod tests {
     fn network(ranges: &[(u32, u32)], own: u32) -> Option<JobNetwork> {
         let range = |(first, count): &(u32, u32)| NodeRange { first: NodeId(*first), count: *count };
         let nodes = ranges.iter().map(range).collect();
-        let world = World { key: JobKey([1; 32]), ranks_per_node: 1, nodes, kin: None };
+        let world = World { nodes, ..World::new(JobKey([1; 32]), 1, []) };
         JobNetwork::new(NetworkTag([7; 8]), &world, JobNode(own))
     }
 
