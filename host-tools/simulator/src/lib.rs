@@ -12,6 +12,7 @@ pub mod checkers;
 pub mod cluster;
 mod context;
 pub mod distribution;
+pub mod failures;
 mod faults;
 mod io_node;
 mod network;
