@@ -42,7 +42,7 @@ impl Deaths {
         let smaller = sizes.take_while(|size| *size < self.nodes.get()).filter(|size| *size > self.deaths.get());
         for nodes in smaller.chain([self.nodes.get()]) {
             let costs = Costs::default();
-            let dies_ns = 4 * PMI_WATCH_NS;
+            let dies_ns = Options::latest_ns(nodes);
             let options = Options { nodes, deaths: self.deaths.get(), dies_ns, goes_on: self.goes_on, costs };
             let Heard { first_ns, spread_ns, all_ns, quiet_frames, frames, .. } =
                 run(&options).map_err(|what| anyhow!("{what}"))?;

@@ -6,9 +6,9 @@
 //! - the first of its peers that is not gone, the nearest onward first, then the nearest back; and
 //! - each of its peers that comes right behind one that is gone.
 //!
-//! As long as nobody is gone that is the next one and no other. It follows from who is gone and from nothing else: so who
-//! is watched knows by whom, as soon as it has heard of the same deaths, and nobody has to tell it. Behind a gap all
-//! peers of a node watch it, so that nobody is left out as long as one of its peers lives; and a node that is alone
+//! As long as nobody is gone that is the next one and no other. It follows from who is gone and from nothing else: so
+//! who is watched knows by whom, as soon as it has heard of the same deaths, and nobody has to tell it. Behind a gap
+//! all peers of a node watch it, so that nobody is left out as long as one of its peers lives; and a node that is alone
 //! finds out one after the other, until it has none left.
 
 use alloc::collections::{BTreeMap, BTreeSet};

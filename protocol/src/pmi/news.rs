@@ -1,10 +1,10 @@
 //! News of deaths on their way to the peers of a node.
 //!
-//! Whoever hears of a death tells all its peers, of which each tells its own: `⌈log₂ n⌉` hops from the first to the last
-//! at most, and on as many ways as a node has peers, so that other dead nodes on the way cut nobody off. A node is told
-//! again every [`PMI_WATCH_ASK_NS`] until it says that it knows, or tells the same. Who does not say so for twice
-//! [`PMI_WATCH_NS`] is told no more: it is dead itself, or has heard of it from others. Who says that it was not told of
-//! the job may be for longer, and is told every [`PMI_WATCH_NS`].
+//! Whoever hears of a death tells all its peers, of which each tells its own: `⌈log₂ n⌉` hops from the first to the
+//! last at most, and on as many ways as a node has peers, so that other dead nodes on the way cut nobody off. A node is
+//! told again every [`PMI_WATCH_ASK_NS`] until it says that it knows, or tells the same. Who does not say so for twice
+//! [`PMI_WATCH_NS`] is told no more: it is dead itself, or has heard of it from others. Who says that it was not told
+//! of the job may be for longer, and is told every [`PMI_WATCH_NS`].
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -1,25 +1,27 @@
-//! Which nodes of a job are there: each is watched by another ([`super::circle`]), which tells all others when it is dead.
+//! Which nodes of a job are there: each is watched by another ([`super::circle`]), which tells all others when it is
+//! dead.
 //!
 //! **Signs of life.** A node says every [`PMI_WATCH_NS`] to whoever watches it that it is there ([`Word::Here`]).
-//! Whatever else comes from it counts as much, and so does that it was not told of the job, or has forgotten it. Of whom
-//! nothing was heard for one interval and a half is asked ([`Word::AreYouThere`]), again and again; the kernel of a node
-//! answers at once, whatever its ranks do. Who is silent for two intervals, of which it was asked during the last half of
-//! one at least, is dead. So an observer that was itself held up for long takes nobody for dead whom it has not asked.
+//! Whatever else comes from it counts as much, and so does that it was not told of the job, or has forgotten it. Of
+//! whom nothing was heard for one interval and a half is asked ([`Word::AreYouThere`]), again and again; the kernel of
+//! a node answers at once, whatever its ranks do. Who is silent for two intervals, of which it was asked during the
+//! last half of one at least, is dead. So an observer that was itself held up for long takes nobody for dead whom it
+//! has not asked.
 //!
 //! **News** of a death go from peer to peer ([`super::news`]).
 //!
-//! **Deaths that come together.** Who hears of a death looks at all its peers, to whom it tells it anyhow: it watches each
-//! until it has heard from it. So all of those that were dead when one is found are found two intervals later, as long
-//! as one of their peers lives; without that it would be one after the other. A look follows the one before it after an
-//! interval at the earliest, whatever is heard meanwhile. Who has no peers left can hear from nobody, and takes all for
-//! dead.
+//! **Deaths that come together.** Who hears of a death looks at all its peers, to whom it tells it anyhow: it watches
+//! each until it has heard from it. So all of those that were dead when one is found are found two intervals later, as
+//! long as one of their peers lives; without that it would be one after the other. A look follows the one before it
+//! after an interval at the earliest, whatever is heard meanwhile. Who has no peers left can hear from nobody, and
+//! takes all for dead.
 //!
-//! **False alarms.** A node that was cut off for that long is dead to others. It does nothing about that itself, even if
-//! it is told; who ends it, and who is right, is for those to say who have nodes run jobs. It is answered as before, so
-//! that it takes nobody for dead in turn, and what it says of others is not believed.
+//! **False alarms.** A node that was cut off for that long is dead to others. It does nothing about that itself, even
+//! if it is told; who ends it, and who is right, is for those to say who have nodes run jobs. It is answered as before,
+//! so that it takes nobody for dead in turn, and what it says of others is not believed.
 //!
-//! **The end.** When its job has failed, a node watches nobody and says by itself only what it has to tell of deaths. When
-//! its ranks are being ended it does not do that either. It always answers who asks.
+//! **The end.** When its job has failed, a node watches nobody and says by itself only what it has to tell of deaths.
+//! When its ranks are being ended it does not do that either. It always answers who asks.
 //!
 //! Nothing of this is written down for a checkpoint: it begins anew with the server.
 

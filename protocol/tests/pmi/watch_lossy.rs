@@ -1,5 +1,5 @@
-//! Nodes that watch each other over a network that loses much: nobody is taken for dead of whom something was heard, and
-//! the dead are found.
+//! Nodes that watch each other over a network that loses much: nobody is taken for dead of whom something was heard,
+//! and the dead are found.
 
 use coppice_protocol::limits::PMI_WATCH_NS;
 use proptest::prelude::{ProptestConfig, any};

@@ -1,10 +1,15 @@
 //! How the nodes of a job hear that one of them has died: the very servers of [`coppice_protocol::pmi`], one for each
-//! node, with a rank each, that were told of the job one after the other and have nothing to do but to watch each other.
-//! What a node works for a frame, and what goes over links, takes its time ([`Costs`]).
+//! node, with a rank each, that were told of the job one after the other and have nothing to do but to watch each
+//! other. What a node works for a frame, and what goes over links, takes its time ([`Costs`]).
 
 mod ring;
 
+use coppice_protocol::limits::PMI_WATCH_NS;
+
 use crate::startup::Costs;
+
+/// Nodes are told of the job so far apart, ns.
+const APART_NS: u64 = 20_000;
 
 /// A job of which nodes die.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +24,14 @@ pub struct Options {
     pub goes_on: bool,
     /// What things cost.
     pub costs: Costs,
+}
+
+impl Options {
+    /// When all nodes have just said that they are there, so that it takes longest to find out, ns.
+    #[must_use]
+    pub fn latest_ns(nodes: u32) -> u64 {
+        4 * PMI_WATCH_NS + u64::from(nodes) * APART_NS
+    }
 }
 
 /// What came of it.

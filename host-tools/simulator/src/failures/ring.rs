@@ -8,10 +8,7 @@ use coppice_protocol::limits::PMI_WATCH_NS;
 use coppice_protocol::pmi::{Event, HEADER_BYTES, PeerFrames, Server};
 use coppice_protocol::world::{JobKey, World};
 
-use super::{Heard, Options};
-
-/// Nodes are told of the job so far apart, ns.
-const APART_NS: u64 = 20_000;
+use super::{APART_NS, Heard, Options};
 
 /// What happens.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,8 @@ use super::{Heard, Options, run};
 use crate::startup::Costs;
 
 fn heard(nodes: u32, deaths: u32, goes_on: bool) -> Heard {
-    let options = Options { nodes, deaths, dies_ns: 4 * PMI_WATCH_NS, goes_on, costs: Costs::default() };
+    let dies_ns = Options::latest_ns(nodes);
+    let options = Options { nodes, deaths, dies_ns, goes_on, costs: Costs::default() };
     run(&options).unwrap_or_else(|what| panic!("{nodes} nodes, {deaths} deaths: {what}"))
 }
 
