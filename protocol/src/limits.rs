@@ -244,6 +244,18 @@ pub const PMI_ASK_NS: u64 = 2_000_000_000;
 /// answer about a name waits no longer either, and has the rank told.
 pub const PMI_SILENCE_NS: u64 = 20_000_000_000;
 
+/// How often a node says that it is there to whoever watches it, ns. One of which nothing was heard for twice as long,
+/// and which has not answered either, counts as dead: all nodes of the job are told.
+pub const PMI_WATCH_NS: u64 = 7_500_000_000;
+
+/// How often a node asks one that it watches and that is late, and tells one of a death that has not said that it knows
+/// of it, ns.
+pub const PMI_WATCH_ASK_NS: u64 = 500_000_000;
+
+/// Deaths of which a node tells another at a time, and words about them that wait to be sent there. It tells of no
+/// further ones; other nodes do, too.
+pub const PMI_NEWS_MAX: usize = 1024;
+
 /// Longest message of a PMIx client, bytes. Announcing more: disconnected.
 pub const PMIX_MESSAGE_BYTES_MAX: usize = 256 * 1024;
 

@@ -14,6 +14,7 @@ pub mod cluster;
 mod context;
 pub mod crowd;
 pub mod distribution;
+pub mod failures;
 mod faults;
 mod io_node;
 mod network;

@@ -1,6 +1,7 @@
 //! Tries seeds until something does not hold, or shows one.
 
 mod crowds;
+mod deaths;
 mod starts;
 mod transfers;
 
@@ -57,6 +58,8 @@ enum What {
     Crowd(crowds::Crowd),
     /// The start of a large job, in the old order and in the new one
     Startup(starts::Starts),
+    /// How the nodes of a job hear of one that has died
+    Failures(deaths::Deaths),
     /// One file to many members, in several ways
     Distribution(transfers::Transfer),
 }
@@ -89,6 +92,7 @@ fn main() -> anyhow::Result<()> {
         What::Crowd(crowd) => crowd.show(),
         What::Distribution(transfer) => transfer.show(),
         What::Startup(starts) => starts.show(),
+        What::Failures(deaths) => deaths.show(),
         What::Cluster { seeds, nodes, pset_size, users, whole, faulty, only, shrink } => {
             if nodes == 0 || pset_size == 0 {
                 bail!("a cluster has at least one node, and a pset, too");

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::Exit;
 use crate::ids::{NodeId, Rank};
-use crate::limits::PMI_SILENCE_NS;
+use crate::limits::{PMI_SILENCE_NS, PMI_WATCH_NS};
 
 /// How a rank left the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +77,16 @@ pub enum Failure {
         /// The node that is waited for.
         silent: NodeId,
     },
+    /// Nothing was heard of a node for twice [`PMI_WATCH_NS`]: it is dead, or cut off from all who could hear of it.
+    #[error("node {dead} is dead: node {by} has heard nothing of it for {} s", 2 * PMI_WATCH_NS / 1_000_000_000)]
+    Dead {
+        /// A rank here.
+        rank: Rank,
+        /// The node.
+        dead: NodeId,
+        /// Who has found that.
+        by: NodeId,
+    },
     /// A node has no memory for what it has to know.
     #[error("node {node} has no memory for what rank {rank} has to know from a PMI barrier")]
     OutOfMemory {
@@ -96,6 +106,7 @@ impl Failure {
             | Self::InBarrier { rank, .. }
             | Self::NotFinalized { rank, .. }
             | Self::Silent { rank, .. }
+            | Self::Dead { rank, .. }
             | Self::OutOfMemory { rank, .. } => rank,
         }
     }

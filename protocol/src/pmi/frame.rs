@@ -11,7 +11,9 @@
 //! a frame says from whom to whom and which step of which barrier it is, and to hear it twice changes nothing. So a
 //! frame that is replayed, or sent back, or arrives on another connection than its sender meant, does no harm. A letter
 //! about a name ([`super::letter`]) has that in its body; sender and receiver have a part in its step of a
-//! dissemination, and instead of a barrier it names the way that it goes ([`super::route`]).
+//! dissemination, and instead of a barrier it names the way that it goes ([`super::route`]). What is said of who is there
+//! ([`super::watch`]) names the dead node there and in place of the step who has found that, if it is of a death. One
+//! that is replayed has its sender taken for being there a while longer, as one without a MAC has (below).
 //!
 //! “Fence” is the algorithm ([`Fence`]) by which the barrier is walked. All nodes know it without being told, and
 //! refuse who walks another one. In frames that are about no barrier it is 0.
@@ -86,10 +88,30 @@ pub(crate) enum PeerFrameKind {
     Letter,
     /// A parcel about what a rank has put with PMIx, which the receiver may have to hand on.
     Parcel,
+    /// `from` is there.
+    Here,
+    /// `from` wants to hear whether `to` is there.
+    AreYouThere,
+    /// A node is dead: which one is in the place of a barrier's number, and who has found that in that of a step.
+    Gone,
+    /// `from` knows of that death.
+    Noted,
 }
 
 impl PeerFrameKind {
-    const ALL: [Self; 7] = [Self::Step, Self::Have, Self::Ask, Self::NotYet, Self::Absent, Self::Letter, Self::Parcel];
+    const ALL: [Self; 11] = [
+        Self::Step,
+        Self::Have,
+        Self::Ask,
+        Self::NotYet,
+        Self::Absent,
+        Self::Letter,
+        Self::Parcel,
+        Self::Here,
+        Self::AreYouThere,
+        Self::Gone,
+        Self::Noted,
+    ];
 
     const fn code(self) -> u8 {
         match self {
@@ -100,6 +122,10 @@ impl PeerFrameKind {
             Self::Absent => 5,
             Self::Letter => 6,
             Self::Parcel => 7,
+            Self::Here => 8,
+            Self::AreYouThere => 9,
+            Self::Gone => 10,
+            Self::Noted => 11,
         }
     }
 
@@ -108,12 +134,18 @@ impl PeerFrameKind {
         matches!(self, Self::Step | Self::Have | Self::Ask | Self::NotYet)
     }
 
+    /// Whether it is about who is there ([`super::watch`]).
+    pub(crate) const fn is_of_watch(self) -> bool {
+        matches!(self, Self::Here | Self::AreYouThere | Self::Gone | Self::Noted)
+    }
+
     /// Longest body of one, bytes.
     const fn body_bytes_max(self) -> usize {
         match self {
             Self::Step | Self::Parcel => PMI_FRAME_BODY_BYTES_MAX,
             Self::Letter => PMI_LETTER_BYTES_MAX,
             Self::Have | Self::Ask | Self::NotYet | Self::Absent => 0,
+            Self::Here | Self::AreYouThere | Self::Gone | Self::Noted => 0,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Every node serves its own ranks: a [`Conversation`] with each, over one [`Server`] of the job. What a rank puts is
 //! kept on its node; a barrier brings it to the others ([`spread`]), or they ask for it ([`modex`]). Where ranks are is
 //! known to all from the launch ([`Placement`]), so that nothing is exchanged for it. Names that ranks publish are kept
-//! by one node each ([`names`]).
+//! by one node each ([`names`]). That a node of the job is dead the others find out among themselves ([`watch`]).
 //!
 //! ```text
 //! rank ──lines──► Conversation ──► Server ◄── frames ──► the servers of other nodes
@@ -14,6 +14,7 @@
 //! Sans-IO: bytes and time go in, bytes and events come out.
 
 mod attributes;
+mod circle;
 mod compact;
 mod conversation;
 mod drawer;
@@ -27,6 +28,7 @@ mod message;
 mod modex;
 mod names;
 mod naming;
+mod news;
 mod outbox;
 mod placement;
 mod question;
@@ -41,6 +43,7 @@ mod space;
 mod spawning;
 mod spread;
 mod startup;
+mod watch;
 
 pub use self::compact::{Card, Measures, pack, unpack};
 pub use self::conversation::Conversation;

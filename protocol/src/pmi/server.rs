@@ -13,6 +13,7 @@ mod naming;
 mod pmix;
 mod queries;
 mod spawns;
+mod watch;
 
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -32,6 +33,7 @@ use super::placement::{NodeRanks, Placement};
 use super::record::{BadRecord, LocalRecord, ServerRecord};
 use super::space::{OutOfMemory, Space};
 use super::spread::{Completed, Spread};
+use super::watch::Watch;
 use crate::control::Exit;
 use crate::ids::{JobId, NodeId, Rank};
 use crate::limits::PMI_TELL_NS;
@@ -145,6 +147,8 @@ pub struct Server {
     lost: Option<Lost>,
     /// What ranks want to be started, and whether one has started them.
     spawns: Spawns,
+    /// Which nodes are there.
+    watch: Watch,
 }
 
 /// What is said of a rank that ends its job when it was refused that.
@@ -195,6 +199,7 @@ impl Server {
             outlives_ranks: false,
             lost: None,
             spawns: Spawns::default(),
+            watch: Watch::new(me, nodes),
         })
     }
 
@@ -253,6 +258,7 @@ impl Server {
         for was in record.ranks.iter().filter(|was| was.phase == Phase::InBarrier) {
             self.enter(was.rank, was.patience, now_ns);
         }
+        self.lose_again(now_ns);
         Ok(())
     }
 
@@ -320,6 +326,7 @@ impl Server {
             }
             self.tell_of_end(rank, Ending::Abort(code), now_ns);
             self.has_failed = true;
+            self.watch.retire();
             self.events.push_back(Event::Abort { rank, code, message });
         }
     }
@@ -363,6 +370,7 @@ impl Server {
     fn fail(&mut self, failure: Failure) {
         if !self.has_failed {
             self.has_failed = true;
+            self.watch.retire();
             self.events.push_back(Event::Failed(failure));
         }
     }
@@ -381,25 +389,28 @@ impl Server {
     /// [`PeerError`]: nothing of it was taken; the connection is of no more use.
     pub fn handle_frame(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
         match frame.kind() {
-            PeerFrameKind::Letter => self.handle_letter(frame, now_ns),
-            PeerFrameKind::Parcel => self.handle_parcel(frame, now_ns),
+            PeerFrameKind::Letter => self.handle_letter(frame, now_ns)?,
+            PeerFrameKind::Parcel => self.handle_parcel(frame, now_ns)?,
+            kind if kind.is_of_watch() => self.handle_word(frame, now_ns)?,
             _ => {
                 self.spread.handle_frame(frame, now_ns)?;
                 self.go_on(now_ns);
-                Ok(())
             }
         }
+        self.watch.hear(frame.from(), frame.is_absence(), now_ns);
+        Ok(())
     }
 
     /// Whether there is something to send to a node: connect to it.
     #[must_use]
     pub fn has_output(&self, peer: u32) -> bool {
-        self.spread.has_output(peer) || self.names.has_output(peer) || self.pmix.exchange.has_output(peer)
+        let of_ranks = self.names.has_output(peer) || self.pmix.exchange.has_output(peer);
+        of_ranks || self.spread.has_output(peer) || self.watch.has_output(peer)
     }
 
     /// The bytes of the next frame for a node.
     pub fn poll_transmit(&mut self, peer: u32) -> Option<Vec<u8>> {
-        if let Some(frame) = self.spread.poll_transmit(peer) {
+        if let Some(frame) = self.next_word(peer).or_else(|| self.spread.poll_transmit(peer)) {
             return Some(frame);
         }
         let letter = self.names.poll_transmit(peer).map(|it| (PeerFrameKind::Letter, it));
@@ -411,6 +422,7 @@ impl Server {
     /// The connection to a node broke, and what was sent on it may be lost.
     pub fn disconnected(&mut self, peer: u32) {
         self.spread.reconnected(peer);
+        self.watch.reconnected(peer);
     }
 
     /// Whether other nodes have heard all that they were told, and nothing is on its way.
@@ -430,7 +442,11 @@ impl Server {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let of_ranks = self.space.memory_bytes() + self.attributes.memory_bytes() + self.names.memory_bytes();
-        of_ranks + self.pmix.memory_bytes() + self.spread.memory_bytes() + self.spawns.memory_bytes()
+        of_ranks
+            + self.pmix.memory_bytes()
+            + self.spread.memory_bytes()
+            + self.spawns.memory_bytes()
+            + self.watch.memory_bytes()
     }
 
     /// The node has no memory for that: the job fails.
@@ -450,12 +466,18 @@ impl Server {
     pub fn poll_timeout(&self) -> Option<u64> {
         let of_barrier = [self.tell_ns, self.spread.poll_timeout()].map(|at_ns| at_ns.filter(|_| self.lost.is_none()));
         let timeouts = of_barrier.into_iter().chain([self.names.poll_timeout(), self.pmix.poll_timeout()]);
-        if self.has_failed { None } else { timeouts.flatten().min() }
+        let of_ranks = timeouts.flatten().min().filter(|_| !self.has_failed);
+        of_ranks.into_iter().chain(self.watch.poll_timeout()).min()
     }
 
     /// Says what time it is.
     pub fn handle_timeout(&mut self, now_ns: u64) {
         if self.poll_timeout().is_none_or(|at_ns| now_ns < at_ns) {
+            return;
+        }
+        self.watch.handle_timeout(now_ns);
+        self.hear_of_deaths(now_ns);
+        if self.has_failed {
             return;
         }
         if self.lost.is_none() && self.tell_ns.take_if(|tell_ns| *tell_ns <= now_ns).is_some() {

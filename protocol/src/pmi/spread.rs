@@ -118,6 +118,11 @@ impl Spread {
         self.keys.signature
     }
 
+    /// What frames of the job are sealed with.
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
     /// The index of this node.
     pub(crate) fn me(&self) -> u32 {
         self.me
@@ -321,9 +326,9 @@ impl Spread {
                 Some(Way::Back) => schedule.sends(step),
                 None => return Err(PeerError::Nonsense("goes no way that there is")),
             },
-            // Whatever it was told: nothing else of what it says counts.
-            PeerFrameKind::Absent if self.peers().contains(&from) => return Ok(header),
-            PeerFrameKind::Absent => None,
+            // Whatever it was told, or says of who is there: it is about no step.
+            _ if self.peers().contains(&from) => return Ok(header),
+            _ => None,
         };
         if expected.is_none_or(|part| part.peer != from) {
             return Err(PeerError::Nonsense("from a node that has no part in this step"));
@@ -355,7 +360,8 @@ impl Spread {
     pub(crate) fn handle_frame(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
         let header @ Header { kind, generation, step, from, without_end, .. } = self.verify(frame)?;
         // Others come to the barrier after this node's next one only when this node has entered the next one.
-        if generation > self.completed + u64::from(self.walk.is_some()) {
+        let latest = self.completed + u64::from(self.walk.is_some());
+        if header.fence.is_some() && generation > latest {
             return Err(PeerError::Nonsense("from a barrier that nobody can be in"));
         }
         let place = header.fence.map(|fence| Place { generation, fence, step });
@@ -378,7 +384,7 @@ impl Spread {
             PeerFrameKind::Step => self.take_step(header, place, frame.body())?,
             PeerFrameKind::Have => self.outbox.has_come(from, place),
             PeerFrameKind::Ask => self.answer(from, place),
-            PeerFrameKind::NotYet | PeerFrameKind::Absent | PeerFrameKind::Letter | PeerFrameKind::Parcel => {}
+            _ => {}
         }
         Ok(())
     }
@@ -400,7 +406,7 @@ impl Spread {
         self.awaited().is_some_and(|(awaited, Part { peer, .. })| match kind {
             PeerFrameKind::Step | PeerFrameKind::NotYet => place == Some(awaited),
             PeerFrameKind::Absent => from == peer,
-            PeerFrameKind::Have | PeerFrameKind::Ask | PeerFrameKind::Letter | PeerFrameKind::Parcel => false,
+            _ => false,
         })
     }
 

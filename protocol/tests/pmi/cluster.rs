@@ -32,6 +32,22 @@ impl Cluster {
         Self::of(JOB, &KEY, counts, &[])
     }
 
+    /// One whose nodes watch each other. Those of others do not, as time there passes without anything being heard.
+    pub(crate) fn watching(counts: &[u32]) -> Self {
+        let mut cluster = Self::new(counts);
+        for node in 0..counts.len() {
+            cluster.start_again(node);
+        }
+        cluster
+    }
+
+    /// The server of a node that has just been told of the job.
+    pub(crate) fn start_again(&mut self, node: usize) {
+        let placement = self.servers[node].placement().clone();
+        let place = placement.place(node as u32).expect("an index");
+        self.servers[node] = Server::new(JOB, &KEY, placement, place.node).expect("a place");
+    }
+
     /// So many ranks on each node, which come to know each other's keys in this way.
     pub(crate) fn with_modex(counts: &[u32], modex: Modex) -> Self {
         let mut cluster = Self::new(counts);
@@ -60,6 +76,7 @@ impl Cluster {
             waits: Vec::new(),
             fences: fences.to_vec(),
         };
+        cluster.servers.iter_mut().for_each(Server::trust_nodes);
         cluster.settle_fences();
         cluster
     }

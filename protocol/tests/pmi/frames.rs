@@ -167,7 +167,7 @@ fn foreign_bytes_are_refused_early() {
         refused(&frame)
     };
     assert_eq!(changed(4, 9), PeerError::Version(9));
-    assert_eq!(changed(6, 9), PeerError::Header);
+    assert_eq!((changed(6, 0), changed(6, 12)), (PeerError::Header, PeerError::Header));
     assert_eq!(changed(7, 2), PeerError::Header);
     let mut letter = frame.clone();
     (letter[6], letter[7]) = (6, 1);

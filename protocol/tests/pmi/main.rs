@@ -16,3 +16,6 @@ mod placement;
 mod second;
 mod spawns;
 mod verbatim;
+mod watch;
+mod watch_lossy;
+mod watching;

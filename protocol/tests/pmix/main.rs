@@ -1,5 +1,6 @@
 //! PMIx: what clients of OpenPMIx say, and what they hear.
 
+mod dead_nodes;
 mod events;
 mod events_lost;
 mod exchange;

@@ -97,17 +97,29 @@ impl Nodes {
         }
     }
 
-    /// The same, when all have begun.
+    /// The same, when all have begun. Nodes do not watch each other, as time passes without anything being heard.
     pub(crate) fn new(counts: &[u32], dialect: Dialect) -> Self {
         let mut nodes = Self::silent(counts, dialect);
-        let module = if dialect == Dialect::Short { "v41" } else { "v3" };
+        nodes.servers.iter_mut().for_each(Server::trust_nodes);
+        nodes.begin(counts);
+        nodes
+    }
+
+    /// The same, but that nodes watch each other.
+    pub(crate) fn watching(counts: &[u32], dialect: Dialect) -> Self {
+        let mut nodes = Self::silent(counts, dialect);
+        nodes.begin(counts);
+        nodes
+    }
+
+    fn begin(&mut self, counts: &[u32]) {
+        let module = if self.dialect == Dialect::Short { "v41" } else { "v3" };
         for (rank, local) in counts.iter().flat_map(|count| 0..*count).enumerate() {
             let rank = rank as u32;
-            assert_eq!(nodes.say(rank, &greeting(SPACE, rank, module)), None);
-            let heard = nodes.hear_bytes(rank);
+            assert_eq!(self.say(rank, &greeting(SPACE, rank, module)), None);
+            let heard = self.hear_bytes(rank);
             assert_eq!(heard, [0_u32.to_be_bytes(), local.to_be_bytes()].concat());
         }
-        nodes
     }
 
     /// A rank says something; `Some`: so much of it was heard, and not all.
@@ -202,7 +214,16 @@ impl Nodes {
 
     /// The same job from what is written down of it, node by node; meanwhile so many frames arrive before each. What is
     /// on its way then is lost.
-    pub(crate) fn again(mut self, frames: &[usize]) -> Self {
+    pub(crate) fn again(self, frames: &[usize]) -> Self {
+        self.again_with(frames, Server::trust_nodes)
+    }
+
+    /// The same of one whose nodes watch each other.
+    pub(crate) fn again_watching(self) -> Self {
+        self.again_with(&[], |_| ())
+    }
+
+    fn again_with(mut self, frames: &[usize], prepare: fn(&mut Server)) -> Self {
         let clients: Vec<_> = self
             .clients
             .iter()
@@ -217,6 +238,7 @@ impl Nodes {
             .map(|node| self.clients.values().filter(|(on, _)| *on == node).count() as u32)
             .collect();
         let mut other = Self::silent(&counts, self.dialect);
+        other.servers.iter_mut().for_each(prepare);
         (other.now_ns, other.next_tag) = (self.now_ns, self.next_tag);
         for (server, record) in other.servers.iter_mut().zip(&records) {
             server.restore(postcard::from_bytes(record).expect("as written"), self.now_ns).expect("fits");

@@ -58,6 +58,7 @@ impl Server {
     /// Its ranks are being ended on purpose: nobody is told of that.
     pub fn set_ending(&mut self) {
         self.is_ending = true;
+        self.watch.stop();
     }
 
     /// A rank's process is gone. Others are told if they may have expected something else of it.

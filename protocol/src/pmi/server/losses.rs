@@ -60,9 +60,17 @@ impl Server {
     /// maybe again. Nothing, unless the job goes on then.
     pub fn node_lost(&mut self, node: NodeId, ranks: &[Rank], now_ns: u64) {
         let index = self.placement.index_of(node).filter(|index| *index != self.here());
-        let Some((index, place)) = index.and_then(|index| Some((index, self.placement.place(index)?))) else { return };
-        let is_known = self.names.is_gone(index);
-        if !self.outlives_ranks || self.has_failed || is_known {
+        if let Some(index) = index.filter(|_| self.outlives_ranks) {
+            self.watch.is_told(index, now_ns);
+            self.lose_node(index, ranks, now_ns);
+        }
+    }
+
+    /// The same, whoever says so; only the first time.
+    pub(super) fn lose_node(&mut self, index: u32, ranks: &[Rank], now_ns: u64) {
+        let Some(place) = self.placement.place(index) else { return };
+        let (node, is_known) = (place.node, self.names.is_gone(index));
+        if self.has_failed || is_known {
             return;
         }
         self.spread.node_lost(index);
