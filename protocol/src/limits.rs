@@ -131,8 +131,8 @@ pub const RANK_RANGES_MAX: usize = 1024;
 /// Ends of ranks that are told in one message, bytes: more are told in several.
 pub const ENDS_BYTES_MAX: usize = 48 * 1024;
 
-/// Launches and ends of ranks are told at once when no other of the node is about to be, and else so much later, ns: what
-/// comes meanwhile is told with them.
+/// Launches and ends of ranks are told at once when no other of the node is about to be, and else so much later, ns:
+/// what comes meanwhile is told with them.
 pub const TOLD_TOGETHER_NS: u64 = 2_000_000;
 
 /// Longest name of a key-value space of PMI, bytes: a longer one is no job's. Also of a name that is published, which

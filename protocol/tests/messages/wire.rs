@@ -5,8 +5,7 @@ use core::fmt::Write;
 
 use coppice_protocol::checkpoint::{ObjectId, Part, PartOf, Saving};
 use coppice_protocol::control::{
-    Dying, Ends, Exit, JobFailure, Launch, MemoryStatus, NodeRestore, NodeStatus, RankCounters, RankReport, Signal,
-    SyscallCount, ToIoNode, ToNode, Waiting,
+    Dying, JobFailure, Launch, MemoryStatus, NodeStatus, Signal, ToIoNode, ToNode, Waiting,
 };
 use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
@@ -18,11 +17,10 @@ use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, KeepProgress, Kept, Ke
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, NodeEnds, Pulled, StartJob, ToPset};
 use coppice_protocol::psets::PsetTable;
-use coppice_protocol::ranks::Ranks;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::region::SlotKey;
 use coppice_protocol::retain::{
-    Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
+    Discard, Discarded, HeldAs, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
 };
 use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
@@ -30,11 +28,15 @@ use coppice_protocol::ship::{
 use coppice_protocol::spawn::{Joined, KeyValue, Origin, Spawn, Spawned, Wanted};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::trace::Traced;
-use coppice_protocol::transfer::{FileOfJob, MemberCounts, TransferEnd, TransferProgress};
+use coppice_protocol::transfer::{FileOfJob, TransferEnd, TransferProgress};
 use coppice_protocol::world::{JobKey, Kin, NetworkTag, NodeRange, World};
 use serde::Serialize;
 
 use crate::strategies::example_personality;
+
+mod examples;
+
+use self::examples::{ends, ranks, restore};
 
 const JOB: JobId = JobId(300);
 const RANK: Rank = Rank(4);
@@ -115,41 +117,6 @@ fn line<T: Serialize>(table: &mut String, name: &str, message: &T) {
 
 fn location() -> Location {
     Location { directory: Some(Handle(7)), path: "a/b".into() }
-}
-
-fn report() -> RankReport {
-    RankReport {
-        job: JOB,
-        rank: RANK,
-        exit: Exit::Signal(11),
-        reason: Some("why".into()),
-        counters: RankCounters {
-            launch_ns: 1,
-            run_ns: 2,
-            page_faults: 3,
-            instruction_faults: 4,
-            pages_fetched: 5,
-            pages_peak: 6,
-            bytes_written: 7,
-            bytes_read: 8,
-        },
-        syscalls: vec![SyscallCount { number: -1, calls: 9, unknown: 10 }],
-        retention: RankRetention { found: 11, walk: WALK },
-        barriers: 12,
-        transfers: vec![MemberCounts { file: 1, asked: 13, answered: 14, wrong: 15, crossed_bytes: 16 }],
-    }
-}
-
-fn ends() -> Ends {
-    Ends { held: vec![HELD], reports: vec![report()] }
-}
-
-fn ranks() -> Ranks {
-    [RANK, Rank(RANK.0 + 1), Rank(RANK.0 + 3)].into_iter().collect()
-}
-
-fn restore() -> NodeRestore {
-    NodeRestore { node: ObjectId([0xee; 32]), ranks: vec![OBJECT; 2], by: 9, keep_files: true }
 }
 
 fn retained(outcome: RetainOutcome) -> Retained {
