@@ -4,18 +4,20 @@
 //! Each message is a little-endian `u32` length (at most [`MESSAGE_BYTES_MAX`]) and that many bytes of postcard. The
 //! first message to the I/O node is [`ToPset::Configure`].
 
+mod member;
+
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::member::Member;
 use crate::checkpoint::Part;
-use crate::control::{Dying, Ends, JobFailure, MemoryStatus, NodeRestore, NodeStatus, Waiting};
+use crate::control::{Dying, Ends, JobFailure, MemoryStatus, NodeStatus, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use crate::inspect::{Inspect, Inspected};
 use crate::keep::{KeepFile, KeepProgress, Kept};
-use crate::limits::RANKS_PER_NODE_MAX;
 use crate::personality::NodeKey;
 use crate::ranks::Ranks;
 use crate::ras::RasEvent;
@@ -229,29 +231,6 @@ pub struct StartJob {
     pub universe: u32,
     /// As [`crate::control::Launch::origin`].
     pub origin: Option<Box<Origin>>,
-}
-
-/// A node of a job, and its ranks there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
-    /// The node.
-    pub node: NodeId,
-    /// The first of its ranks.
-    pub first: Rank,
-    /// How many there are, one after the other, at most [`crate::limits::RANKS_PER_NODE_MAX`].
-    pub count: u32,
-    /// The node is believed to hold the program's page table: tell it to retain that, then to launch on it.
-    pub use_retained: bool,
-    /// As [`crate::control::Launch::restore`].
-    pub restore: Option<NodeRestore>,
-}
-
-impl Member {
-    /// Its ranks.
-    pub fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
-        let first = self.first.0;
-        (first..first.saturating_add(self.count.min(RANKS_PER_NODE_MAX))).map(Rank)
-    }
 }
 
 /// From an I/O node to the service node.

@@ -11,9 +11,9 @@
 //! a frame says from whom to whom and which step of which barrier it is, and to hear it twice changes nothing. So a
 //! frame that is replayed, or sent back, or arrives on another connection than its sender meant, does no harm. A letter
 //! about a name ([`super::letter`]) has that in its body; sender and receiver have a part in its step of a
-//! dissemination, and instead of a barrier it names the way that it goes ([`super::route`]). What is said of who is there
-//! ([`super::watch`]) names the dead node there and in place of the step who has found that, if it is of a death. One
-//! that is replayed has its sender taken for being there a while longer, as one without a MAC has (below).
+//! dissemination, and instead of a barrier it names the way that it goes ([`super::route`]). What is said of who is
+//! there ([`super::watch`]) names the dead node there and in place of the step who has found that, if it is of a death.
+//! One that is replayed has its sender taken for being there a while longer, as one without a MAC has (below).
 //!
 //! “Fence” is the algorithm ([`Fence`]) by which the barrier is walked. All nodes know it without being told, and
 //! refuse who walks another one. In frames that are about no barrier it is 0.

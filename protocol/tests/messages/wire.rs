@@ -7,8 +7,7 @@ use core::fmt::Write;
 
 use coppice_protocol::checkpoint::{ObjectId, Part, PartOf, Saving};
 use coppice_protocol::control::{
-    Dying, Ends, Exit, JobFailure, Launch, MemoryStatus, NodeRestore, NodeStatus, RankCounters, RankReport, Signal,
-    SyscallCount, ToIoNode, ToNode, Waiting,
+    Dying, JobFailure, Launch, MemoryStatus, NodeStatus, Signal, ToIoNode, ToNode, Waiting,
 };
 use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
@@ -20,21 +19,24 @@ use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, KeepProgress, Kept, Ke
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, NodeEnds, Pulled, StartJob, ToPset};
 use coppice_protocol::psets::PsetTable;
-use coppice_protocol::ranks::Ranks;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::region::SlotKey;
 use coppice_protocol::retain::{
-    Discard, Discarded, HeldAs, RankRetention, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
+    Discard, Discarded, HeldAs, Retain, RetainOutcome, Retained, RetainedProgram, WalkCounts,
 };
 use coppice_protocol::ship::Stream;
 use coppice_protocol::spawn::{Joined, KeyValue, Origin, Spawn, Spawned, Wanted};
 use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::trace::Traced;
-use coppice_protocol::transfer::{FileOfJob, MemberCounts, TransferEnd, TransferProgress};
+use coppice_protocol::transfer::{FileOfJob, TransferEnd, TransferProgress};
 use coppice_protocol::world::{JobKey, Kin, NetworkTag, NodeRange, World};
 use serde::Serialize;
 
 use crate::strategies::example_personality;
+
+mod examples;
+
+use self::examples::{ends, ranks, restore};
 
 const JOB: JobId = JobId(300);
 const RANK: Rank = Rank(4);
@@ -113,6 +115,7 @@ fn line<T: Serialize>(table: &mut String, name: &str, message: &T) {
     writeln!(table, "{name:<20} {}", hex(&body)).expect("a string takes anything");
 }
 
+<<<<<<< HEAD
 fn report() -> RankReport {
     RankReport {
         job: JOB,
@@ -146,6 +149,10 @@ fn ranks() -> Ranks {
 
 fn restore() -> NodeRestore {
     NodeRestore { node: ObjectId([0xee; 32]), ranks: vec![OBJECT; 2], by: 9, keep_files: true }
+=======
+fn location() -> Location {
+    Location { directory: Some(Handle(7)), path: "a/b".into() }
+>>>>>>> launches
 }
 
 fn retained(outcome: RetainOutcome) -> Retained {
