@@ -139,30 +139,20 @@ mod tests {
     }
 
     proptest! {
-            #[test]
-            fn what_was_added_is_there_once(
-    <<<<<<< HEAD
-                ranks in collection::vec((0..40_u32).prop_map(Rank), 0..60), size in any::<u8>(),
-    =======
-                ranks in collection::vec((0..40_u32).prop_map(Rank), 0..60),
-                size in any::<u8>(),
-    >>>>>>> launches
-            ) {
-                let all: Ranks = ranks.iter().copied().collect();
-                let expected: BTreeSet<Rank> = ranks.into_iter().collect();
-                let of_job: Vec<Rank> = expected.iter().copied().filter(|rank| rank.0 < size.into()).collect();
-                prop_assert_eq!(all.of_job(size.into()).collect::<Vec<_>>(), of_job);
-                prop_assert_eq!(all.count(), expected.len() as u64);
-                prop_assert_eq!(Ranks::try_from(all.ranges().to_vec()), Ok(all.clone()));
-    <<<<<<< HEAD
-                let touch = |pair: &[RankRange]| pair[0].end() >= pair[1].first.0.into();
-                prop_assert!(!all.ranges().windows(2).any(touch), "ranges that touch");
-    =======
-                let are_apart = |pair: &[RankRange]| pair[0].end() < pair[1].first.0.into();
-                prop_assert!(all.ranges().windows(2).all(are_apart), "ranges that touch");
-    >>>>>>> launches
-            }
+        #[test]
+        fn what_was_added_is_there_once(
+            ranks in collection::vec((0..40_u32).prop_map(Rank), 0..60), size in any::<u8>(),
+        ) {
+            let all: Ranks = ranks.iter().copied().collect();
+            let expected: BTreeSet<Rank> = ranks.into_iter().collect();
+            let of_job: Vec<Rank> = expected.iter().copied().filter(|rank| rank.0 < size.into()).collect();
+            prop_assert_eq!(all.of_job(size.into()).collect::<Vec<_>>(), of_job);
+            prop_assert_eq!(all.count(), expected.len() as u64);
+            prop_assert_eq!(Ranks::try_from(all.ranges().to_vec()), Ok(all.clone()));
+            let touch = |pair: &[RankRange]| pair[0].end() >= pair[1].first.0.into();
+            prop_assert!(!all.ranges().windows(2).any(touch), "ranges that touch");
         }
+    }
 
     #[test]
     fn the_last_number_is_a_rank() {

@@ -115,46 +115,6 @@ fn line<T: Serialize>(table: &mut String, name: &str, message: &T) {
     writeln!(table, "{name:<20} {}", hex(&body)).expect("a string takes anything");
 }
 
-<<<<<<< HEAD
-fn report() -> RankReport {
-    RankReport {
-        job: JOB,
-        rank: RANK,
-        exit: Exit::Signal(11),
-        reason: Some("why".into()),
-        counters: RankCounters {
-            launch_ns: 1,
-            run_ns: 2,
-            page_faults: 3,
-            instruction_faults: 4,
-            pages_fetched: 5,
-            pages_peak: 6,
-            bytes_written: 7,
-            bytes_read: 8,
-        },
-        syscalls: vec![SyscallCount { number: -1, calls: 9, unknown: 10 }],
-        retention: RankRetention { found: 11, walk: WALK },
-        barriers: 12,
-        transfers: vec![MemberCounts { file: 1, asked: 13, answered: 14, wrong: 15, crossed_bytes: 16 }],
-    }
-}
-
-fn ends() -> Ends {
-    Ends { held: vec![HELD], reports: vec![report()] }
-}
-
-fn ranks() -> Ranks {
-    [RANK, Rank(RANK.0 + 1), Rank(RANK.0 + 3)].into_iter().collect()
-}
-
-fn restore() -> NodeRestore {
-    NodeRestore { node: ObjectId([0xee; 32]), ranks: vec![OBJECT; 2], by: 9, keep_files: true }
-=======
-fn location() -> Location {
-    Location { directory: Some(Handle(7)), path: "a/b".into() }
->>>>>>> launches
-}
-
 fn retained(outcome: RetainOutcome) -> Retained {
     Retained { job: JOB, program: PROGRAM, outcome }
 }
