@@ -60,8 +60,8 @@ pub const WISHES_MAX: usize = 256;
 /// The same of one job: it does not keep all others from that.
 pub const WISHES_PER_JOB_MAX: usize = 128;
 
-/// How long a job that I/O nodes were told of may go without any news of its launch – a rank that was launched, more of a
-/// staged file – before all of its ranks run; then it is ended, and its reason names a node that does not launch.
+/// How long a job that I/O nodes were told of may go without any news of its launch – a rank that was launched, more of
+/// a staged file – before all of its ranks run; then it is ended, and its reason names a node that does not launch.
 pub const LAUNCH_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// The same of one that goes on from a checkpoint: nodes are given 900 s for that.
@@ -297,8 +297,8 @@ pub const RESTART_CHECKPOINTS_MAX: usize = 4;
 /// How long it may take to have such a job go on, with all that is read for it; then it stays ended.
 pub const RESTART_TIME_MAX: Duration = Duration::from_secs(600);
 
-/// An I/O node is told of all its ranks of a job at once. That message has room for what each of as many as there can be
-/// is made from, for what it says of nodes, and for arguments and environment.
+/// An I/O node is told of all its ranks of a job at once. That message has room for what each of as many as there can
+/// be is made from, for what it says of nodes, and for arguments and environment.
 const _: () = assert!(
     (PSET_NODES_MAX * RANKS_PER_NODE_MAX) as usize * RESTORED_RANK_BYTES
         + (PSET_NODES_MAX + NODES_MAX) as usize * NODE_OF_JOB_BYTES

@@ -46,8 +46,8 @@ impl Crowd {
             show(&options, &ended, &costs)?;
         }
         println!(
-            "messages and bytes: between I/O nodes and service node; per node: control messages of a node, down and up, \
-             and their bytes"
+            "messages and bytes: between I/O nodes and service node; per node: control messages of a node, down and \
+             up, and their bytes"
         );
         Ok(())
     }

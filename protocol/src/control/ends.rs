@@ -1,5 +1,5 @@
-//! Ends of ranks that are told together: those of a node mostly end at about the same time, and what the node holds then
-//! is said once for all of them.
+//! Ends of ranks that are told together: those of a node mostly end at about the same time, and what the node holds
+//! then is said once for all of them.
 
 use alloc::string::String;
 use alloc::vec::Vec;

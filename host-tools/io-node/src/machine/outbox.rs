@@ -1,8 +1,8 @@
 //! Messages for the service node, in order. At its limit nothing is heard any more that could add to them
 //! ([`super::Machine::is_full`]); what was heard before, or is due, is said all the same.
 //!
-//! The service node hears of every rank of a job, so what waits here of launches and ends goes together: as many as come
-//! before it takes the message are in one.
+//! The service node hears of every rank of a job, so what waits here of launches and ends goes together: as many as
+//! come before it takes the message are in one.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! The ranks of a job on this pset, and its nodes. What is asked of a node is looked up or counted: a pset's nodes report
-//! about ranks one after the other, and none of that walks all of the job's.
+//! The ranks of a job on this pset, and its nodes. What is asked of a node is looked up or counted: a pset's nodes
+//! report about ranks one after the other, and none of that walks all of the job's.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What became of ranks, as it lies in the database: a job may have a million, so their reports are short, and those that
-//! come together are one row. They become what people see when somebody asks.
+//! What became of ranks, as it lies in the database: a job may have a million, so their reports are short, and those
+//! that come together are one row. They become what people see when somebody asks.
 
 use coppice_api::job::{RankOutcome, RankView, SyscallView};
 use coppice_api::retain::RetainAnswer;
