@@ -122,14 +122,16 @@ mod tests {
             nodes in 2_u32..40,
             states in prop::collection::vec(0_u8..3, 40),
         ) {
-            let of = |state: u8| (0..nodes).filter(move |node| states_of(&states, *node) == state);
+            let state = |node: u32| states[node as usize];
+            let state = &state;
+            let of = |wanted: u8| (0..nodes).filter(move |node| state(*node) == wanted);
             let (known, living): (Gone, BTreeSet<u32>) = (gone(of(1)), of(0).collect());
-            let is_found = living.iter().any(|node| {
-                Circle::new(*node, nodes).watched(&known).iter().any(|watched| states_of(&states, *watched) == 2)
-            });
+            let finds = |node: &u32| Circle::new(*node, nodes).watched(&known).into_iter().any(|it| state(it) == 2);
+            let is_found = living.iter().any(finds);
             // The first of each run of those that died unseen.
-            let mut firsts = of(2).filter(|node| states_of(&states, (node + nodes - 1) % nodes) != 2);
-            let has_living_peer = |node: u32| Circle::new(node, nodes).peers(&gone([])).iter().any(|it| living.contains(it));
+            let mut firsts = of(2).filter(|node| state((node + nodes - 1) % nodes) != 2);
+            let peers = |node: u32| Circle::new(node, nodes).peers(&Gone::new());
+            let has_living_peer = |node: u32| peers(node).iter().any(|peer| living.contains(peer));
             prop_assert!(is_found || !firsts.any(has_living_peer));
         }
 
@@ -147,9 +149,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    fn states_of(states: &[u8], node: u32) -> u8 {
-        states[node as usize]
     }
 }
