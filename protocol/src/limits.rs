@@ -245,8 +245,12 @@ pub const PMI_ASK_NS: u64 = 2_000_000_000;
 pub const PMI_SILENCE_NS: u64 = 20_000_000_000;
 
 /// How often a node says that it is there to whoever watches it, ns. One of which nothing was heard for twice as long,
-/// and which has not answered either, counts as dead: all nodes of the job are told.
-pub const PMI_WATCH_NS: u64 = 7_500_000_000;
+/// and which has not answered during nearly half of that either, counts as dead: all nodes of the job are told.
+pub const PMI_WATCH_NS: u64 = 9_000_000_000;
+
+/// Nodes of a job that share a core of a host, beyond which they do not watch each other: a node that gets a small part
+/// of a core may be silent for long.
+pub const PMI_WATCHED_PER_CORE_MAX: u32 = 4;
 
 /// How often a node asks one that it watches and that is late, and tells one of a death that has not said that it knows
 /// of it, ns.

@@ -3,9 +3,9 @@
 //!
 //! **Signs of life.** A node says every [`PMI_WATCH_NS`] to whoever watches it that it is there ([`Word::Here`]).
 //! Whatever else comes from it counts as much, and so does that it was not told of the job, or has forgotten it. Of
-//! whom nothing was heard for one interval and a half is asked ([`Word::AreYouThere`]), again and again; the kernel of
-//! a node answers at once, whatever its ranks do. Who is silent for two intervals, of which it was asked during the
-//! last half of one at least, is dead. So an observer that was itself held up for long takes nobody for dead whom it
+//! whom nothing was heard for one interval and an eighth is asked ([`Word::AreYouThere`]), again and again; the kernel
+//! of a node answers at once, whatever its ranks do. Who is silent for two intervals, of which it was asked during most
+//! of the last one, is dead. So an observer that was itself held up for long takes nobody for dead whom it
 //! has not asked.
 //!
 //! **News** of a death go from peer to peer ([`super::news`]).
@@ -33,7 +33,7 @@ use super::news::{Death, News};
 use crate::limits::{PMI_NEWS_MAX, PMI_WATCH_ASK_NS, PMI_WATCH_NS};
 
 /// How long nothing is heard of a node before it is asked, ns.
-const LATE_NS: u64 = PMI_WATCH_NS + PMI_WATCH_NS / 2;
+const LATE_NS: u64 = PMI_WATCH_NS + PMI_WATCH_NS / 8;
 
 /// How long nothing is heard of one that is dead, ns.
 const DEAD_NS: u64 = 2 * PMI_WATCH_NS;

@@ -1,7 +1,7 @@
 //! Nodes of a job find out among themselves that one of them is dead, and nobody who lives is taken for it.
 
 use coppice_protocol::ids::{NodeId, Rank};
-use coppice_protocol::limits::{PMI_SILENCE_NS, PMI_WATCH_NS};
+use coppice_protocol::limits::{PMI_SILENCE_NS, PMI_WATCH_NS, PMI_WATCHED_PER_CORE_MAX};
 use coppice_protocol::pmi::{Event, Failure, Modex, PeerError, PeerFrames, Startup};
 
 use crate::cluster::Cluster;
@@ -111,7 +111,7 @@ fn a_job_that_ends_with_its_nodes_fails_with_a_reason() {
     watching.pass(20 * SECOND_NS);
     watching.kill(3);
     watching.pass(2 * PMI_WATCH_NS + spreads_ns(5));
-    let reason = "node 103 is dead: node 102 has heard nothing of it for 15 s";
+    let reason = "node 103 is dead: node 102 has heard nothing of it for 18 s";
     let events = &watching.cluster.events;
     assert_eq!(events.len(), 4, "{events:?}");
     for event in events {
@@ -234,7 +234,7 @@ fn what_others_say_of_a_death_is_the_same() {
         }
         assert!(watching.all_know());
         let sent: u64 = watching.sent.iter().sum();
-        watching.pass(PMI_WATCH_NS / 2);
+        watching.pass(PMI_WATCH_NS);
         let said = watching.sent.iter().sum::<u64>() - sent;
         // Each says that it is there, to one or, behind the gap, to three.
         assert!(!is_before || said == 4 + 3, "nobody has to be told: {said}");
@@ -286,4 +286,18 @@ fn words_that_make_no_sense_are_refused() {
     }
     assert_eq!(refused(0, &|bytes| bytes[40] = 1), PeerError::Header, "it walks no barrier");
     assert_eq!(refused(0, &|bytes| bytes[44] = 1), PeerError::BodyTooLong(1));
+}
+
+/// A node that gets a small part of a core may be silent for long.
+#[test]
+fn nodes_that_share_a_core_with_many_do_not_watch_each_other() {
+    for (per_core, is_watched) in [(PMI_WATCHED_PER_CORE_MAX, true), (PMI_WATCHED_PER_CORE_MAX + 1, false)] {
+        let mut watching = Watching::new(5);
+        watching.cluster.servers.iter_mut().for_each(|server| server.share_cores(per_core));
+        watching.pass(20 * SECOND_NS);
+        watching.kill(3);
+        watching.pass(2 * PMI_WATCH_NS + spreads_ns(5));
+        assert_eq!(watching.knows(2, 3), is_watched, "{per_core}");
+        assert_eq!(watching.cluster.events.is_empty(), !is_watched, "{per_core}");
+    }
 }

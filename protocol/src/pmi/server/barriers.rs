@@ -2,6 +2,7 @@
 
 use super::{Completed, Event, Failure, Local, OutOfMemory, PMI_TELL_NS, Patience, Phase, Server};
 use crate::ids::Rank;
+use crate::limits::PMI_WATCHED_PER_CORE_MAX;
 use crate::pmi::fence::Fence;
 
 impl Local {
@@ -25,10 +26,13 @@ impl Server {
         self.spread.force(fence);
     }
 
-    /// So many of the job's nodes share a core of a host, as emulated ones do; one does unless that is said. To be said
-    /// as [`Self::force_fence`].
+    /// So many of the job's nodes share a core of a host, as emulated ones do; one does unless that is said. If they
+    /// are many they do not watch each other. To be said as [`Self::force_fence`].
     pub fn share_cores(&mut self, nodes_per_core: u32) {
         self.spread.share_cores(nodes_per_core);
+        if nodes_per_core > PMI_WATCHED_PER_CORE_MAX {
+            self.trust_nodes();
+        }
     }
 
     /// A rank enters the next barrier; false if it is in one.

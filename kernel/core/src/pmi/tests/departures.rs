@@ -127,7 +127,7 @@ fn a_node_that_is_cut_off_in_a_barrier_is_named() {
     let waits = run_to_end(async move {
         one.init().await;
         let _ = executor::timeout(PMI_SILENCE_NS + SECOND_NS, one.barrier()).await;
-        assert_eq!(started.failures(), [(1, "node 1 is dead: node 0 has heard nothing of it for 15 s".to_string())]);
+        assert_eq!(started.failures(), [(1, "node 1 is dead: node 0 has heard nothing of it for 18 s".to_string())]);
         drop(other);
     });
     assert_eq!(waits, Ok(()));
