@@ -45,9 +45,8 @@ use crate::limits::{PMI_ASK_NS, PMI_BYTES_PER_JOB_MAX, PMI_SILENCE_NS, PMI_UNCON
 pub(crate) struct Spread {
     keys: Keys,
     me: u32,
-    /// What the next barrier's algorithm follows from.
+    /// What the next barrier's algorithm follows from, and its steps.
     basis: Basis,
-    /// The steps of the next barrier.
     schedule: Schedule,
     /// Barriers that are through, which is the number of the next one.
     completed: u64,

@@ -20,7 +20,11 @@ pub(super) fn tell(options: &Options) -> Told {
         let nodes = options.pset_nodes.max(1).min(options.nodes - first);
         first += nodes;
         let members = members(options, nodes);
-        service_ns += costs.tell_pset_ns + members * costs.tell_member_ns;
+        let of_service = match options.order {
+            Order::New => u64::from(nodes) * costs.tell_node_ns,
+            Order::Old => members * costs.tell_member_ns,
+        };
+        service_ns += costs.tell_pset_ns + of_service;
         let mut io_node_ns = service_ns + costs.latency_ns + members * costs.tell_member_ns;
         told_ns = told_ns.max(io_node_ns);
         for _ in 0..nodes {
