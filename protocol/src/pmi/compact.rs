@@ -45,6 +45,9 @@ const UPPER: u64 = 3;
 const NEW_PATTERN: u64 = 4;
 const FIRST_PATTERN: u64 = 5;
 
+/// The most that a put takes in a body, with some room: both may be told of as new patterns.
+const PUT_BYTES_MAX: usize = 2 * (PMI_KEY_BYTES_MAX + PMI_VALUE_BYTES_MAX);
+
 /// Patterns that came once which a body remembers.
 const SEEN_MAX: usize = 256;
 
@@ -94,7 +97,11 @@ pub fn pack<'a>(
     puts: impl IntoIterator<Item = (u32, &'a [u8], &'a [u8])>,
     measures: Measures,
 ) -> Result<Vec<Vec<u8>>, PeerError> {
-    let mut bodies = Vec::new();
+    let (mut bodies, mut puts) = (Vec::new(), puts.into_iter().peekable());
+    if puts.peek().is_none() {
+        // As most are: no memory is taken for one.
+        return Ok(Vec::from([Vec::new()]));
+    }
     let mut packer = Packer::new(measures)?;
     for (origin, key, value) in puts {
         if !packer.push(origin, key, value) {
@@ -160,7 +167,8 @@ struct Packer {
 impl Packer {
     fn new(measures: Measures) -> Result<Self, PeerError> {
         let mut body = Vec::new();
-        body.try_reserve_exact(PMI_FRAME_BODY_BYTES_MAX).map_err(|_| PeerError::OutOfMemory)?;
+        // It is found out that a put does not fit in when it is there.
+        body.try_reserve_exact(PMI_FRAME_BODY_BYTES_MAX + PUT_BYTES_MAX).map_err(|_| PeerError::OutOfMemory)?;
         Ok(Self {
             measures,
             body,

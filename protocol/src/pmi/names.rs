@@ -18,6 +18,7 @@
 //! nowhere; and what is on its way then is asked for again. Nor does a node for which that is to be read again do
 //! anything before it is.
 
+use alloc::boxed::Box;
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -25,7 +26,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::frame::PeerError;
-use super::letter::{Answer, Letter, Refusal, Says, Wish};
+use super::letter::{Answer, Letter, Refusal, Says, Verb, Wish};
 use super::modex;
 use super::placement::Placement;
 use super::route::{Hop, Route, Way};
@@ -89,6 +90,14 @@ struct Outgoing {
     /// Who gets it next.
     hop: Hop,
     body: Vec<u8>,
+}
+
+/// The value of a key, which was put before this barrier.
+#[derive(Debug)]
+pub(super) struct KnownValue {
+    pub(super) key: Box<[u8]>,
+    pub(super) generation: u64,
+    pub(super) value: Box<[u8]>,
 }
 
 /// What a node knows of names, for a checkpoint.
@@ -203,6 +212,16 @@ impl Names {
         self.asks.remove(&number)?.answer
     }
 
+    /// The value of a key stays what it is: whoever else here waits for it has it, and it is asked for no more. Then see
+    /// [`Self::advance`].
+    pub(super) fn is_known(&mut self, KnownValue { key, generation, value }: &KnownValue) {
+        let waits = |ask: &Ask| ask.answer.is_none() && ask.wish.verb == Verb::Get && ask.wish.name == *key;
+        let same: Vec<u64> = self.asks.iter().filter(|(_, ask)| waits(ask)).map(|(number, _)| *number).collect();
+        for number in same {
+            self.answer(number, Answer::Value { generation: *generation, value: value.clone() });
+        }
+    }
+
     /// A rank has left and wants nothing any more.
     pub(super) fn forget(&mut self, rank: Rank) {
         self.asks.retain(|_, ask| ask.rank != rank);
@@ -270,15 +289,16 @@ impl Names {
         }
     }
 
-    /// Takes a letter that came this way, for this node or for another. Then see [`Self::advance`].
+    /// Takes a letter that came this way, for this node or for another. The value of a key, if it brings one that
+    /// somebody here waits for. Then see [`Self::advance`].
     ///
     /// # Errors
     /// [`PeerError`]: it makes no sense.
-    pub(super) fn handle(&mut self, way: Way, body: &[u8]) -> Result<(), PeerError> {
+    pub(super) fn handle(&mut self, way: Way, body: &[u8]) -> Result<Option<KnownValue>, PeerError> {
         let letter = Letter::decode(body, self.placement.nodes())?;
         if letter.to != self.me {
             self.hand_on(letter.to, way, body.to_vec());
-            return Ok(());
+            return Ok(None);
         }
         let Letter { from, number, says, .. } = letter;
         match says {
@@ -294,11 +314,20 @@ impl Names {
             Says::Answers(answer) => {
                 if self.under_way.get(&from).is_some_and(|under_way| under_way.number == number) {
                     self.under_way.remove(&from);
+                    let known = self.value_of(number, &answer);
                     self.answer(number, answer);
+                    return Ok(known);
                 }
             }
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// What an answer says of a key.
+    fn value_of(&self, number: u64, answer: &Answer) -> Option<KnownValue> {
+        let Answer::Value { generation, value } = answer else { return None };
+        let key = self.asks.get(&number)?.wish.name.clone();
+        Some(KnownValue { key, generation: *generation, value: value.clone() })
     }
 
     /// Whether there is a letter for a node.

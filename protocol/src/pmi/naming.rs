@@ -110,7 +110,7 @@ impl Conversation {
     pub(super) fn poll_asked(&mut self, server: &mut Server) {
         let Some(answer) = self.asked.as_ref().and_then(|asked| server.take_answer(asked.number)) else { return };
         let Some(question) = self.asked.take().map(|asked| asked.question) else { return };
-        if let (Some(key), Some(outcome)) = (question.key(), question.outcome(&answer, server)) {
+        if let (Some(key), Some(outcome)) = (question.key(), question.outcome(&answer)) {
             return self.say_outcome(key, outcome, server);
         }
         let Question::Name(command) = question else { return };

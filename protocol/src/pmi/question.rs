@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::letter::{Answer, Refusal};
 use super::naming::NameCommand;
-use super::server::Server;
 use super::space::PutError;
 
 /// What was asked. The number of the answer is kept beside it.
@@ -43,14 +42,15 @@ impl Question {
         }
     }
 
-    /// What an answer to it says, if it is about a key. The node keeps a value that has come.
-    pub(super) fn outcome(&self, answer: &Answer, server: &mut Server) -> Option<Outcome> {
-        let (key, is_put) = (self.key()?, matches!(self, Self::Put(_)));
+    /// What an answer to it says, if it is about a key.
+    pub(super) fn outcome(&self, answer: &Answer) -> Option<Outcome> {
+        let is_put = match self {
+            Self::Name(_) => return None,
+            Self::Put(_) => true,
+            Self::Get(_) => false,
+        };
         Some(match answer {
-            Answer::Value { generation, value } => {
-                server.keep_value(key, value, *generation);
-                Outcome::Got(Some(value.clone()))
-            }
+            Answer::Value { value, .. } => Outcome::Got(Some(value.clone())),
             Answer::Done | Answer::Port(_) => Outcome::Put(Ok(())),
             Answer::No(Refusal::NoAnswer) => {
                 if is_put {

@@ -206,7 +206,7 @@ impl Conversation {
             // The others when it has read these.
             let has_room = self.transmit().len() < PMI_ANSWER_BYTES_MAX;
             match has_room.then(|| server.take_answer(number)).flatten() {
-                Some(answer) => self.answer_question(&question, &mark, &answer, server),
+                Some(answer) => self.answer_question(&question, &mark, &answer),
                 None => second.asked.push((mark, question, number)),
             }
         }
@@ -240,13 +240,13 @@ impl Conversation {
     }
 
     /// Says what came of what was asked.
-    fn answer_question(&mut self, question: &Question, mark: &[u8], answer: &Answer, server: &mut Server) {
+    fn answer_question(&mut self, question: &Question, mark: &[u8], answer: &Answer) {
         if let Question::Name(command) = question {
             return self.answer(command.write(marked(command.second(), mark), answer));
         }
         let (put, get) = (marked("kvs-put", mark), marked("kvs-get", mark));
         let no_answer = Refusal::NoAnswer.word();
-        self.answer(match question.outcome(answer, server) {
+        self.answer(match question.outcome(answer) {
             Some(Outcome::Put(Ok(()))) => put.shown("rc", 0),
             Some(Outcome::Put(Err(error))) => put.shown("rc", -1).shown("errmsg", put_error(error)),
             Some(Outcome::NotPut) => put.shown("rc", -1).shown("errmsg", no_answer),

@@ -333,3 +333,22 @@ fn version_2_asks_and_is_told_the_same() {
         }
     }
 }
+
+/// What several ranks of a node wait for comes once.
+#[test]
+fn who_waits_for_the_same_has_it_when_the_first_does() {
+    let mut cluster = Cluster::with_modex(&[4, 1], Modex::Direct);
+    assert_eq!(cluster.ask(4, put("P4-card", "here").trim_end()), PUT);
+    barrier(&mut cluster, 5);
+    let get = b"cmd=get kvsname=k0 key=P4-card\n";
+    (0..4).for_each(|rank| assert_eq!(cluster.say(rank, get), get.len()));
+    assert_eq!(traffic(&mut cluster).0, 2, "a question and its answer");
+    assert_eq!(cluster.hear(0), got("here"));
+    assert_eq!([1, 2, 3].map(|rank| cluster.hear(rank)), [got("here"), got("here"), got("here")]);
+    assert!(cluster.pairs_with_output().is_empty(), "nobody is asked once more");
+    // Before a barrier somebody else's may yet be the right one.
+    assert_eq!(cluster.ask(4, put("P4-late", "late").trim_end()), PUT);
+    let get = b"cmd=get kvsname=k0 key=P4-late\n";
+    (0..2).for_each(|rank| assert_eq!(cluster.say(rank, get), get.len()));
+    assert_eq!(traffic(&mut cluster).0, 4);
+}

@@ -4,6 +4,7 @@ use super::Server;
 use crate::ids::Rank;
 use crate::pmi::letter::Wish;
 use crate::pmi::modex::Modex;
+use crate::pmi::names::KnownValue;
 use crate::pmi::space::PutError;
 use crate::pmi::startup::Startup;
 
@@ -41,11 +42,12 @@ impl Server {
         self.ask(rank, wish, now_ns).ok()
     }
 
-    /// A rank was told the value of a key, which was put before this barrier: if that is through the value is what it
-    /// is, and others here need not ask.
-    pub(in crate::pmi) fn keep_value(&mut self, key: &[u8], value: &[u8], generation: u64) {
-        if generation < self.barriers() {
-            self.space.keep(key, value, generation);
+    /// The value of a key has come, which was put before some barrier: if that is through the value is what it is, and
+    /// others here need not ask, nor wait for what they have asked.
+    pub(super) fn keep_value(&mut self, known: &KnownValue) {
+        if known.generation < self.barriers() {
+            self.space.keep(&known.key, &known.value, known.generation);
+            self.names.is_known(known);
         }
     }
 }

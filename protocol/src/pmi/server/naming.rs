@@ -37,7 +37,9 @@ impl Server {
 
     pub(super) fn handle_letter(&mut self, frame: &PeerFrame, now_ns: u64) -> Result<(), PeerError> {
         let way = self.spread.verify_hop(frame)?;
-        self.names.handle(way, frame.body())?;
+        if let Some(value) = self.names.handle(way, frame.body())? {
+            self.keep_value(&value);
+        }
         self.go_on_with_names(now_ns);
         Ok(())
     }
