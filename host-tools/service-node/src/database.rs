@@ -23,6 +23,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 
 pub use jobs::{JobRow, StartRow};
+pub use node_state::HeldBy;
 pub use nodes::NodeRow;
 pub use programs::{FileKey, ProgramRow};
 

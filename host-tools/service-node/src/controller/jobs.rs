@@ -82,21 +82,16 @@ impl<P: Plant> Controller<P> {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         reports.retain_mut(|report| {
             let rank = Rank(report.rank);
-            let retain = job.ranks.get(rank).and_then(|state| state.retain);
-            report.retain = retain;
+            report.retain = job.ranks.get(rank).and_then(|state| state.retain);
             job.ranks.ended(rank, report)
         });
         if reports.is_empty() {
             return;
         }
         let goes_on = job.goes_on_without_node();
-        let failure = reports.iter().find_map(failure_of);
         // Without that rank the job cannot come to its end.
-        let is_end = reports.iter().any(|report| match report.outcome {
-            RankOutcome::Lost => !goes_on,
-            RankOutcome::NotStarted => failure_of(report).is_some(),
-            RankOutcome::Exited | RankOutcome::Signalled => false,
-        });
+        let is_outlived = |report: &&RankView| report.outcome == RankOutcome::Lost && goes_on;
+        let failure = reports.iter().filter(|report| !is_outlived(report)).find_map(failure_of);
         let mut nodes: Vec<NodeId> = reports.iter().map(|report| NodeId(report.node)).collect();
         nodes.dedup();
         self.records.add(What::Ranks(id, reports), now);
@@ -112,7 +107,7 @@ impl<P: Plant> Controller<P> {
             }
             let status = job.exit_status();
             self.end_or_restart(id, status, now);
-        } else if let Some(failure) = failure.filter(|_| is_end) {
+        } else if let Some(failure) = failure {
             // Each pset is told so once, however many are lost.
             match job.is_being_killed() {
                 true => job.killing(Some(failure), now.instant),

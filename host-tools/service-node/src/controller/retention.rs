@@ -7,18 +7,15 @@ use std::collections::BTreeMap;
 
 use coppice_api::program::ProgramView;
 use coppice_api::retain::RetainAnswer;
-use coppice_protocol::ids::{Generation, NodeId, ProgramId, PsetId};
+use coppice_protocol::ids::{NodeId, ProgramId, PsetId};
 use coppice_protocol::retain::{HeldAs, RetainOutcome, Retained, RetainedProgram};
 
 use super::holdings::Holdings;
 use super::ranks::RankState;
 use super::{Controller, Now};
-use crate::database::DatabaseError;
+use crate::database::{DatabaseError, HeldBy};
 use crate::plant::Plant;
 use crate::records::What;
-
-/// What a node holds in a boot.
-type Held = (NodeId, Generation, Vec<RetainedProgram>);
 
 impl<P: Plant> Controller<P> {
     /// A node's answer to the order to retain that came before its ranks' launches. Counted once for each
@@ -79,21 +76,15 @@ impl<P: Plant> Controller<P> {
     }
 
     /// What a node holds then, if that is something new.
-    fn changed_held(&mut self, id: NodeId, change: impl FnOnce(&mut Holdings) -> bool) -> Option<Held> {
+    fn changed_held(&mut self, id: NodeId, change: impl FnOnce(&mut Holdings) -> bool) -> Option<HeldBy> {
         let node = self.nodes.get_mut(id)?;
         change(&mut node.holdings).then(|| (id, node.generation, node.holdings.held().to_vec()))
     }
 
-    fn record_held(&mut self, mut changed: Vec<Held>, now: Now) {
-        let record = match changed.pop() {
-            None => return,
-            Some((node, generation, held)) if changed.is_empty() => What::Retained(node, generation, held),
-            Some(last) => {
-                changed.push(last);
-                What::RetainedBy(changed)
-            }
-        };
-        self.records.add(record, now);
+    fn record_held(&mut self, changed: Vec<HeldBy>, now: Now) {
+        if !changed.is_empty() {
+            self.records.add(What::Retained(changed), now);
+        }
     }
 
     /// A node's machine is gone, and what it held with it.

@@ -118,7 +118,7 @@ mod tests {
             bytes: 6,
             held_as,
         });
-        database.set_retained(NodeId(3), Generation(7), &held, 11).expect("recorded");
+        database.set_retained(&[(NodeId(3), Generation(7), held.to_vec())], 11).expect("recorded");
         assert_eq!(database.node(NodeId(3)).expect("node").retained, held);
     }
 

@@ -11,6 +11,9 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use super::bytes::{Bytes, Read};
 use super::{Database, DatabaseError, from_sql, to_sql};
 
+/// What a node holds in a boot.
+pub type HeldBy = (NodeId, Generation, Vec<RetainedProgram>);
+
 impl Database {
     /// The last program a node ran in its present boot.
     pub(super) fn last_program(&self, node: NodeId) -> Result<Option<LastProgram>, DatabaseError> {
@@ -52,35 +55,13 @@ impl Database {
         Ok(held)
     }
 
-    /// Records all that a node holds, each program and file once, the one that was used last first.
+    /// Records all that nodes hold, each program and file once, the one that was used last first.
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn set_retained(
-        &mut self,
-        node: NodeId,
-        generation: Generation,
-        held: &[RetainedProgram],
-        at_ns: u64,
-    ) -> Result<(), DatabaseError> {
+    pub fn set_retained(&mut self, nodes: &[HeldBy], at_ns: u64) -> Result<(), DatabaseError> {
         let transaction = self.connection.transaction()?;
-        retain(&transaction, node, generation, held, at_ns)?;
-        Ok(transaction.commit()?)
-    }
-
-    /// The same of several nodes.
-    ///
-    /// # Errors
-    /// [`DatabaseError`].
-    pub fn set_all_retained(
-        &mut self,
-        nodes: &[(NodeId, Generation, Vec<RetainedProgram>)],
-        at_ns: u64,
-    ) -> Result<(), DatabaseError> {
-        let transaction = self.connection.transaction()?;
-        for (node, generation, held) in nodes {
-            retain(&transaction, *node, *generation, held, at_ns)?;
-        }
+        nodes.iter().try_for_each(|held| retain(&transaction, held, at_ns))?;
         Ok(transaction.commit()?)
     }
 
@@ -98,13 +79,7 @@ impl Database {
 }
 
 /// Records all that a node holds.
-fn retain(
-    transaction: &Transaction<'_>,
-    node: NodeId,
-    generation: Generation,
-    held: &[RetainedProgram],
-    at_ns: u64,
-) -> Result<(), DatabaseError> {
+fn retain(transaction: &Transaction<'_>, (node, generation, held): &HeldBy, at_ns: u64) -> Result<(), DatabaseError> {
     transaction.prepare_cached("DELETE FROM retained WHERE node = ?1")?.execute([node.0])?;
     transaction.prepare_cached("DELETE FROM kept WHERE node = ?1")?.execute([node.0])?;
     let table = "INSERT INTO retained (node, program, pages, bytes, generation, at_ns)

@@ -199,8 +199,8 @@ fn the_node_state_table_survives_and_is_void_after_a_boot() {
     // In the order they ran, which is not that of their hashes.
     let table = [held(9, 3), held(1, 2)];
     for node in [4, 5, 6] {
-        database.set_retained(NodeId(node), Generation(1), &[held(7, 1), held(8, 1)], 20).expect("recorded");
-        database.set_retained(NodeId(node), Generation(1), &table, 21).expect("recorded");
+        database.set_retained(&[(NodeId(node), Generation(1), vec![held(7, 1), held(8, 1)])], 20).expect("recorded");
+        database.set_retained(&[(NodeId(node), Generation(1), table.to_vec())], 21).expect("recorded");
     }
     std::mem::forget(database);
 
@@ -217,7 +217,7 @@ fn the_node_state_table_survives_and_is_void_after_a_boot() {
     assert_eq!(known(&database, 5), (None, vec![]));
     assert_eq!(known(&database, 6), (Some(run(job)), table.to_vec()), "nobody touched it");
     // A boot that came to nothing before it ran anything finds no rows of the one before it either.
-    database.set_retained(NodeId(4), Generation(2), &[], 22).expect("recorded");
+    database.set_retained(&[(NodeId(4), Generation(2), vec![])], 22).expect("recorded");
     assert_eq!(known(&database, 4), (None, vec![]));
 }
 

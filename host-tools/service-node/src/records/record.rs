@@ -9,10 +9,9 @@ use coppice_api::transfer::TransferView;
 use coppice_protocol::control::NodeStatus;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use coppice_protocol::ras::RasEvent;
-use coppice_protocol::retain::RetainedProgram;
 use serde::{Deserialize, Serialize};
 
-use crate::database::{Database, DatabaseError, JobRow, StartRow};
+use crate::database::{Database, DatabaseError, HeldBy, JobRow, StartRow};
 
 /// What happened, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,10 +29,8 @@ pub enum What {
     Ras(Option<NodeId>, RasEvent),
     /// A node got ready and said this of itself.
     NodeReady(NodeId, NodeStatus),
-    /// What a node holds in this boot.
-    Retained(NodeId, Generation, Vec<RetainedProgram>),
-    /// The same of several nodes, of which that came together.
-    RetainedBy(Vec<(NodeId, Generation, Vec<RetainedProgram>)>),
+    /// What nodes, each in this boot, hold: of those of which it came together.
+    Retained(Vec<HeldBy>),
     /// A node's machine is gone.
     NodeGone(NodeId),
     /// A job was given its nodes.
@@ -78,8 +75,7 @@ impl Record {
         match &self.what {
             What::Ras(node, event) => database.add_ras(*node, event, at_ns),
             What::NodeReady(node, status) => database.node_ready(*node, status, at_ns),
-            What::Retained(node, generation, held) => database.set_retained(*node, *generation, held, at_ns),
-            What::RetainedBy(nodes) => database.set_all_retained(nodes, at_ns),
+            What::Retained(nodes) => database.set_retained(nodes, at_ns),
             What::NodeGone(node) => database.void_node_state(*node),
             What::Started { job, nodes, placement, ahead, program, run } => {
                 let ahead = ahead.as_ref();
@@ -106,7 +102,7 @@ impl Record {
             | What::OutputGivenBack(job)
             | What::Ranks(job, _)
             | What::Ended(job, _) => Some(job),
-            What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::RetainedBy(_) | What::NodeGone(_) => None,
+            What::Ras(..) | What::NodeReady(..) | What::Retained(_) | What::NodeGone(_) => None,
         }
     }
 
@@ -142,7 +138,7 @@ impl Record {
                 view.retention = end.retention;
                 view.continued_as = end.continued_as;
             }
-            What::Ras(..) | What::NodeReady(..) | What::Retained(..) | What::RetainedBy(_) | What::NodeGone(_) => {}
+            What::Ras(..) | What::NodeReady(..) | What::Retained(_) | What::NodeGone(_) => {}
         }
     }
 }
