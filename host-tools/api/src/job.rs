@@ -114,6 +114,40 @@ pub enum OnRankFailure {
 }
 
 impl Submission {
+    /// A job of so many ranks of a program, of which nothing else is wanted: on any nodes, one on each, with the host's
+    /// `/` as its root and no input.
+    #[must_use]
+    pub fn plain(program: PathBuf, name: ByteString, ranks: u32) -> Self {
+        Self {
+            program,
+            name,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            root: "/".into(),
+            directory: "/".into(),
+            ranks,
+            ranks_per_node: one(),
+            input_rank: None,
+            timeout_ms: None,
+            umask: 0o22,
+            estimate_ms: None,
+            retain: true,
+            nodes: Vec::new(),
+            staged: Vec::new(),
+            stage_program: ProgramStaging::default(),
+            scheme: Scheme::default(),
+            traced: false,
+            detached: false,
+            keep_output: None,
+            core_file: false,
+            on_rank_failure: OnRankFailure::default(),
+            startup: Startup::default(),
+            restarted_from: None,
+            spawned_by: None,
+            checkpoint_policy: None,
+        }
+    }
+
     /// How many nodes it runs on.
     #[must_use]
     pub fn nodes_wanted(&self) -> u32 {
@@ -356,36 +390,19 @@ mod tests {
     use coppice_protocol::text::ByteString;
     use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
-    use super::{OnRankFailure, ProgramStaging, RankCounters, RankOutcome, RankView, Scheme, Submission};
+    use super::{ProgramStaging, RankCounters, RankOutcome, RankView, Scheme, Submission};
 
     fn job(program: ByteString, name: ByteString, texts: Vec<ByteString>) -> Submission {
         Submission {
-            program: OsString::from_vec(program.to_vec()).into(),
-            name: name.clone(),
             arguments: texts.clone(),
             environment: texts,
             root: OsString::from_vec(name.to_vec()).into(),
-            directory: program,
-            ranks: 1,
-            ranks_per_node: 1,
-            input_rank: None,
-            timeout_ms: None,
+            directory: program.clone(),
             umask: 0,
-            estimate_ms: None,
-            retain: true,
-            nodes: Vec::new(),
-            staged: Vec::new(),
             stage_program: ProgramStaging::Never,
             scheme: Scheme::Tree,
             traced: true,
-            detached: false,
-            keep_output: None,
-            core_file: false,
-            on_rank_failure: OnRankFailure::End,
-            startup: Default::default(),
-            restarted_from: None,
-            spawned_by: None,
-            checkpoint_policy: None,
+            ..Submission::plain(OsString::from_vec(program.to_vec()).into(), name, 1)
         }
     }
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use coppice_api::job::{JobState, OnRankFailure, Submission};
+use coppice_api::job::{JobState, Submission};
 use coppice_api::link::{LinkShape, LinkShapes, Station};
 use coppice_api::paths::ClusterPaths;
-use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::control::{Ends, Exit, RankReport, Waiting};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::{NodeKey, Personality};
@@ -105,32 +104,8 @@ impl World {
 
     fn submit(&mut self, ranks: u32) -> JobId {
         let job = Submission {
-            program: "/bin/prog".into(),
-            name: "prog".into(),
-            arguments: vec![],
-            environment: vec![],
-            root: "/".into(),
-            directory: "/".into(),
-            ranks,
             ranks_per_node: RANKS_PER_NODE,
-            input_rank: None,
-            timeout_ms: None,
-            umask: 0o22,
-            estimate_ms: None,
-            retain: true,
-            nodes: vec![],
-            staged: Vec::new(),
-            stage_program: ProgramStaging::default(),
-            scheme: Scheme::default(),
-            traced: false,
-            detached: false,
-            keep_output: None,
-            core_file: false,
-            on_rank_failure: OnRankFailure::End,
-            startup: Default::default(),
-            restarted_from: None,
-            spawned_by: None,
-            checkpoint_policy: None,
+            ..Submission::plain("/bin/prog".into(), "prog".into(), ranks)
         };
         let program = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };
         let program = self.controller.store.hold(program);

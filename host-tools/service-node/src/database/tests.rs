@@ -5,9 +5,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use coppice_api::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
-use coppice_api::job::{JobState, OnRankFailure, RankCounters, RankOutcome, RankView, Submission};
+use coppice_api::job::{JobState, RankCounters, RankOutcome, RankView, Submission};
 use coppice_api::retain::{LastProgram, PlacedNode, Placement, PlacementReason, RetainAnswer, RetentionSummary};
-use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId};
 use coppice_protocol::retain::{HeldAs, RetainedProgram};
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
@@ -18,32 +17,11 @@ const PROGRAM: ProgramId = ProgramId([9; 32]);
 
 fn submission() -> Submission {
     Submission {
-        program: "/bin/x".into(),
-        name: "x".into(),
         arguments: vec!["a b".into(), "ü".into(), b"\xff\n"[..].into()],
-        environment: vec![],
         root: "/srv".into(),
-        directory: "/".into(),
-        ranks: 2,
-        ranks_per_node: 1,
-        input_rank: None,
         timeout_ms: Some(5),
-        umask: 0o22,
         estimate_ms: Some(4),
-        retain: true,
-        nodes: Vec::new(),
-        staged: Vec::new(),
-        stage_program: ProgramStaging::default(),
-        scheme: Scheme::default(),
-        traced: false,
-        detached: false,
-        keep_output: None,
-        core_file: false,
-        on_rank_failure: OnRankFailure::End,
-        startup: Default::default(),
-        restarted_from: None,
-        spawned_by: None,
-        checkpoint_policy: None,
+        ..Submission::plain("/bin/x".into(), "x".into(), 2)
     }
 }
 

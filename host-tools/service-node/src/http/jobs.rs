@@ -241,41 +241,19 @@ fn refuse(error: StoreError) -> Refused {
 pub(super) mod tests {
     use coppice_api::ByteString;
     use coppice_api::checkpoint::CheckpointPolicy;
-    use coppice_api::job::{OnRankFailure, Submission};
+    use coppice_api::job::Submission;
 
-    use coppice_api::staging::{ProgramStaging, Scheme, Staged};
+    use coppice_api::staging::{ProgramStaging, Staged};
     use coppice_protocol::limits::STAGED_FILES_MAX;
 
     use super::{check, check_root, make_plain};
 
     pub(in crate::http) fn job() -> Submission {
         Submission {
-            program: "/bin/x".into(),
-            name: "x".into(),
-            arguments: vec![],
             environment: vec!["A=".into(), "B=c=d".into()],
-            root: "/".into(),
-            directory: "/".into(),
-            ranks: 2,
-            ranks_per_node: 1,
             input_rank: Some(1),
-            timeout_ms: None,
             umask: 0,
-            estimate_ms: None,
-            retain: true,
-            nodes: Vec::new(),
-            staged: Vec::new(),
-            stage_program: ProgramStaging::default(),
-            scheme: Scheme::default(),
-            traced: false,
-            detached: false,
-            keep_output: None,
-            core_file: false,
-            on_rank_failure: OnRankFailure::End,
-            startup: Default::default(),
-            restarted_from: None,
-            spawned_by: None,
-            checkpoint_policy: None,
+            ..Submission::plain("/bin/x".into(), "x".into(), 2)
         }
     }
 

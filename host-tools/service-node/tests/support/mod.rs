@@ -15,9 +15,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use coppice_api::ClusterPaths;
-use coppice_api::job::{OnRankFailure, Submission};
+use coppice_api::job::Submission;
 use coppice_api::link::{LinkShapes, Station};
-use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::ToPset;
@@ -115,34 +114,7 @@ impl Plant for NotingPlant {
 
 /// A job of a program that needs little.
 pub(crate) fn job(ranks: u32) -> Submission {
-    Submission {
-        program: "/bin/prog".into(),
-        name: "prog".into(),
-        arguments: vec!["arg".into()],
-        environment: vec![],
-        root: "/".into(),
-        directory: "/".into(),
-        ranks,
-        ranks_per_node: 1,
-        input_rank: None,
-        timeout_ms: None,
-        umask: 0o22,
-        estimate_ms: None,
-        retain: true,
-        nodes: Vec::new(),
-        staged: Vec::new(),
-        stage_program: ProgramStaging::default(),
-        scheme: Scheme::default(),
-        traced: false,
-        detached: false,
-        keep_output: None,
-        core_file: false,
-        on_rank_failure: OnRankFailure::End,
-        startup: Default::default(),
-        restarted_from: None,
-        spawned_by: None,
-        checkpoint_policy: None,
-    }
+    Submission { arguments: vec!["arg".into()], ..Submission::plain("/bin/prog".into(), "prog".into(), ranks) }
 }
 
 pub(crate) const PROGRAM: ProgramRow = ProgramRow { id: ProgramId([3; 32]), bytes: 100, memory_bytes: 4096 };

@@ -1,7 +1,6 @@
 //! What a scripted process does, as the arguments of its job say it.
 
 use coppice_api::job::{OnRankFailure, Submission};
-use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_protocol::text::ByteString;
 
 use super::pmix::{COURSE_NUMBERS, Course};
@@ -57,32 +56,10 @@ impl Script {
     /// A job of one rank that does this, on retained pages if there are any and it may have them.
     pub(super) fn submission(&self, is_warm: bool) -> Submission {
         Submission {
-            program: format!("/bin/script{}", self.program).into(),
-            name: "script".into(),
             arguments: self.arguments(),
-            environment: Vec::new(),
-            root: "/".into(),
-            directory: "/".into(),
-            ranks: 1,
-            ranks_per_node: 1,
-            input_rank: None,
-            timeout_ms: None,
-            umask: 0o22,
-            estimate_ms: None,
             retain: is_warm,
-            nodes: Vec::new(),
-            staged: Vec::new(),
-            stage_program: ProgramStaging::default(),
-            scheme: Scheme::default(),
-            traced: false,
-            detached: false,
-            keep_output: None,
-            core_file: false,
             on_rank_failure: if self.course.outlives { OnRankFailure::Continue } else { OnRankFailure::End },
-            startup: Default::default(),
-            restarted_from: None,
-            spawned_by: None,
-            checkpoint_policy: None,
+            ..Submission::plain(format!("/bin/script{}", self.program).into(), "script".into(), 1)
         }
     }
 

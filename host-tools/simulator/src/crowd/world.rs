@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coppice_api::ClusterPaths;
-use coppice_api::job::{JobDetail, JobState, OnRankFailure, Submission};
+use coppice_api::job::{JobDetail, JobState, Submission};
 use coppice_api::link::LinkShape;
-use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_io_node::machine::{Effect, LineId, Machine, Now as MachineNow};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId};
 use coppice_protocol::pset::{self, FromPset, ToPset};
@@ -186,32 +185,11 @@ impl World {
         let program = ProgramRow { id: ProgramId([3; 32]), bytes: 1 << 20, memory_bytes: 64 << 10 };
         let file = FileKey { device: 1, inode: 2, bytes: 1 << 20, modified_ns: 4, changed_ns: 5 };
         let job = Submission {
-            program: "/bin/prog".into(),
-            name: "prog".into(),
             arguments: vec!["--steps".into(), "100".into()],
             environment: (0..20).map(|number| format!("VARIABLE_{number}=value").into()).collect(),
-            root: "/".into(),
-            directory: "/".into(),
-            ranks: nodes * ranks_per_node,
             ranks_per_node,
-            input_rank: None,
-            timeout_ms: None,
-            umask: 0o22,
-            estimate_ms: None,
-            retain: true,
-            nodes: Vec::new(),
-            staged: Vec::new(),
-            stage_program: ProgramStaging::default(),
-            scheme: Scheme::default(),
-            traced: false,
             detached: true,
-            keep_output: None,
-            core_file: false,
-            on_rank_failure: OnRankFailure::End,
-            startup: Default::default(),
-            restarted_from: None,
-            spawned_by: None,
-            checkpoint_policy: None,
+            ..Submission::plain("/bin/prog".into(), "prog".into(), nodes * ranks_per_node)
         };
         let held = self.store.hold(program);
         self.ask(|answer| Request::Submit(Box::new(job), held, file, Vec::new(), answer))
