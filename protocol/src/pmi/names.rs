@@ -277,12 +277,12 @@ impl Names {
 
     fn post(&mut self, letter: &Letter) {
         if let Ok(body) = letter.encode() {
-            self.hand_on(letter.to, Way::Onward, body);
+            self.put(self.route.start(letter.to), body);
         }
     }
 
-    fn hand_on(&mut self, to: u32, way: Way, body: Vec<u8>) {
-        let Some(hop) = self.route.next(to, way) else { return };
+    fn put(&mut self, hop: Option<Hop>, body: Vec<u8>) {
+        let Some(hop) = hop else { return };
         if self.has_room && self.letters_bytes + body.len() <= PMI_LETTERS_BYTES_MAX {
             self.letters_bytes += body.len();
             self.letters.push_back(Outgoing { hop, body });
@@ -297,7 +297,7 @@ impl Names {
     pub(super) fn handle(&mut self, way: Way, body: &[u8]) -> Result<Option<KnownValue>, PeerError> {
         let letter = Letter::decode(body, self.placement.nodes())?;
         if letter.to != self.me {
-            self.hand_on(letter.to, way, body.to_vec());
+            self.put(self.route.next(letter.to, way), body.to_vec());
             return Ok(None);
         }
         let Letter { from, number, says, .. } = letter;

@@ -1,8 +1,9 @@
 //! The way of letters and parcels from node to node of a job: where barriers go that are disseminations
 //! ([`super::schedule`]), so that no node talks to more others than it does anyhow, and round nodes that are gone.
 //!
-//! A node hands on to one that is nearer to the addressee, onward as barriers go. If all of those are gone it hands
-//! back to one that is nearer the other way round the job, and so do all from there on. So nothing goes in circles,
+//! A node hands on to one that is nearer to the addressee, onward as barriers go, or back from the beginning where that
+//! is shorter. If all of those onward are gone it hands back to one that is nearer the other way round the job, and so
+//! do all from there on. So nothing goes in circles,
 //! whatever each of them knows of who is gone; and it arrives if those who are gone follow each other, as the nodes of
 //! an I/O node do. Otherwise it may not, and whoever waits for an answer hears that there is none.
 
@@ -83,11 +84,20 @@ impl Route {
         }
     }
 
-    /// As [`Self::next`] of what begins here, the first time it is tried; then others, also such that are behind it.
+    /// As [`Self::next`] of what begins here: the way round on which fewer nodes hand it on. Who is asked by one before it
+    /// answers that one at once, and not all the way round. When somebody is gone it begins onward, as only that way
+    /// others may turn it.
+    pub(crate) fn start(&self, to: u32) -> Option<Hop> {
+        let hops = |way| self.distance(to, way).count_ones();
+        let is_nearer_back = self.gone.is_empty() && hops(Way::Back) < hops(Way::Onward);
+        self.next(to, if is_nearer_back { Way::Back } else { Way::Onward })
+    }
+
+    /// As [`Self::start`] of what begins here, the first time it is tried; then others, also such that are behind it.
     /// Nodes from there on go their usual ways.
     pub(crate) fn detour(&self, to: u32, tries: u32) -> Option<Hop> {
         if tries == 0 || self.gone.contains(&to) {
-            return self.next(to, Way::Onward);
+            return self.start(to);
         }
         let steps = self.nodes.next_power_of_two().trailing_zeros();
         let first = self.distance(to, Way::Onward).checked_ilog2()? + steps - tries % steps;
@@ -191,6 +201,29 @@ mod tests {
             prop_assert!(hop.is_some() || !there);
             prop_assert!(hop.is_none_or(|hop| !route.is_gone(hop.peer)));
         }
+    }
+
+    /// Both ways are as long: an answer comes back over as many as the question went.
+    #[test]
+    fn what_begins_goes_the_shorter_way() {
+        for nodes in 2..70_u32 {
+            for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))).filter(|(a, b)| a != b) {
+                let hops = |from, to| {
+                    let first = route(from, nodes, []).start(to).expect("a way");
+                    let (mut at, mut hops) = (first.peer, 1);
+                    while let Some(hop) = route(at, nodes, []).next(to, first.way) {
+                        (at, hops) = (hop.peer, hops + 1);
+                    }
+                    assert_eq!(at, to);
+                    hops
+                };
+                let there = (to + nodes - from) % nodes;
+                assert_eq!(hops(from, to), there.count_ones().min((nodes - there).count_ones()));
+                assert_eq!(hops(from, to), hops(to, from), "{nodes}: {from} {to}");
+            }
+        }
+        // With somebody gone others may have to turn it.
+        assert_eq!(route(3, 8, [6]).start(2).map(|hop| hop.way), Some(Way::Onward));
     }
 
     #[test]

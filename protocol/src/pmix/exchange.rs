@@ -201,7 +201,7 @@ impl Exchange {
 
     fn send(&mut self, to: u32, about: About) {
         if let Ok(body) = (Parcel { from: self.me, to, about }).encode() {
-            self.put(self.route.next(to, Way::Onward), body);
+            self.put(self.route.start(to), body);
         }
     }
 
