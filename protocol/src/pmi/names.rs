@@ -212,8 +212,8 @@ impl Names {
         self.asks.remove(&number)?.answer
     }
 
-    /// The value of a key stays what it is: whoever else here waits for it has it, and it is asked for no more. Then see
-    /// [`Self::advance`].
+    /// The value of a key stays what it is: whoever else here waits for it has it, and it is asked for no more. Then
+    /// see [`Self::advance`].
     pub(super) fn is_known(&mut self, KnownValue { key, generation, value }: &KnownValue) {
         let waits = |ask: &Ask| ask.answer.is_none() && ask.wish.verb == Verb::Get && ask.wish.name == *key;
         let same: Vec<u64> = self.asks.iter().filter(|(_, ask)| waits(ask)).map(|(number, _)| *number).collect();

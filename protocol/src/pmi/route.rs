@@ -84,8 +84,8 @@ impl Route {
         }
     }
 
-    /// As [`Self::next`] of what begins here: the way round on which fewer nodes hand it on. Who is asked by one before it
-    /// answers that one at once, and not all the way round. When somebody is gone it begins onward, as only that way
+    /// As [`Self::next`] of what begins here: the way round on which fewer nodes hand it on. Who is asked by one before
+    /// it answers that one at once, and not all the way round. When somebody is gone it begins onward, as only that way
     /// others may turn it.
     pub(crate) fn start(&self, to: u32) -> Option<Hop> {
         let hops = |way| self.distance(to, way).count_ones();
