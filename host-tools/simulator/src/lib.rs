@@ -7,7 +7,7 @@
 //!
 //! `cargo run -p coppice-simulator -- sessions --seeds 1000` tries many seeds, `--seed 17 --trace` shows one. Whole
 //! clusters are in [`cluster`], jobs on very many small nodes in [`crowd`], transfers to many members in
-//! [`distribution`].
+//! [`distribution`], jobs whose nodes die while ranks find each other in [`survivors`].
 
 pub mod checkers;
 pub mod cluster;
@@ -25,6 +25,7 @@ mod random;
 mod schedule;
 pub mod startup;
 mod strangers;
+pub mod survivors;
 mod tables;
 mod trace;
 mod work;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Parser, Subcommand};
-use coppice_simulator::{Failure, Options, Report, cluster, run};
+use coppice_simulator::{Failure, Options, Report, cluster, run, survivors};
 
 /// Simulates parts of Coppice, or whole clusters, among faults, and checks that what must hold does.
 #[derive(Parser)]
@@ -60,6 +60,14 @@ enum What {
     Startup(starts::Starts),
     /// How the nodes of a job hear of one that has died
     Failures(deaths::Deaths),
+    /// Jobs whose nodes die while their ranks start and find each other
+    Survivors {
+        #[command(flatten)]
+        seeds: Seeds,
+        /// Most nodes of a job
+        #[arg(long, value_name = "N", default_value_t = survivors::Options::default().nodes_max)]
+        nodes: u32,
+    },
     /// One file to many members, in several ways
     Distribution(transfers::Transfer),
 }
@@ -89,6 +97,13 @@ fn main() -> anyhow::Result<()> {
             show(&failure, seeds.trace);
             anyhow!("{failure}; again with: sessions --seed {} --trace", failure.seed)
         }),
+        What::Survivors { seeds, nodes } => {
+            let options = survivors::Options { nodes_max: nodes, ..Default::default() };
+            try_seeds(&seeds, |seed| survivors::run(seed, &options)).map_err(|failure| {
+                show(&failure, seeds.trace);
+                anyhow!("{failure}; again with: survivors --nodes {nodes} --seed {} --trace", failure.seed)
+            })
+        }
         What::Crowd(crowd) => crowd.show(),
         What::Distribution(transfer) => transfer.show(),
         What::Startup(starts) => starts.show(),

@@ -166,6 +166,8 @@ pub(super) struct Letter {
     pub(super) to: u32,
     /// The number that who asked gave to it.
     pub(super) number: u64,
+    /// How often that was asked before: each time a letter goes another way, and so does the answer.
+    pub(super) tries: u32,
     pub(super) says: Says,
 }
 

@@ -8,9 +8,9 @@
 //! hands one on to its successor ([`Route`]) that is as near to the addressee as one can be without being behind it. So
 //! it arrives after `⌈log₂ n⌉` nodes at most, and no node of a job talks to more others than it does anyhow.
 //!
-//! **Loss.** What is handed on is not kept, and may be lost with a connection. Who asked asks again, until it is
-//! answered or [`PMI_SILENCE_NS`] have passed: then what is wanted of that keeper is refused. A node has one question
-//! at a time on its way to a keeper, and numbers them; the keeper knows of each node the last change that it made for
+//! **Loss.** What is handed on is not kept, and may be lost with a connection, or with a node of which nobody knows yet
+//! that it is gone. Who asked asks again, each time by another way, until it is answered or [`PMI_SILENCE_NS`] have passed, also since a node was found to be gone by which letters may have gone:
+//! then what is wanted of that keeper is refused. A node has one question at a time on its way to a keeper, and numbers them; the keeper knows of each node the last change that it made for
 //! it and what came of that. So a change is made once however often it is asked for.
 //!
 //! **Checkpoints.** Who has written down what it keeps does nothing for anybody until the ranks run again, which is
@@ -82,6 +82,8 @@ struct UnderWay {
     /// When it was asked first, and when to ask again, ns.
     since_ns: u64,
     again_ns: u64,
+    /// How often it was asked again.
+    tries: u32,
 }
 
 /// A letter on its way.
@@ -256,8 +258,8 @@ impl Names {
                 self.answer(number, Answer::No(Refusal::NoAnswer));
             } else if let Entry::Vacant(free) = self.under_way.entry(keeper) {
                 let again_ns = now_ns.saturating_add(PMI_ASK_NS);
-                free.insert(UnderWay { number, since_ns: now_ns, again_ns });
-                self.write_to(keeper, number);
+                let way = *free.insert(UnderWay { number, since_ns: now_ns, again_ns, tries: 0 });
+                self.write_to(keeper, way);
             }
         }
     }
@@ -270,14 +272,14 @@ impl Names {
     }
 
     /// Asks a keeper.
-    fn write_to(&mut self, keeper: u32, number: u64) {
+    fn write_to(&mut self, keeper: u32, UnderWay { number, tries, .. }: UnderWay) {
         let Some(ask) = self.asks.get(&number) else { return };
-        self.post(&Letter { from: self.me, to: keeper, number, says: Says::Asks(ask.wish.clone()) });
+        self.post(&Letter { from: self.me, to: keeper, number, tries, says: Says::Asks(ask.wish.clone()) });
     }
 
     fn post(&mut self, letter: &Letter) {
         if let Ok(body) = letter.encode() {
-            self.put(self.route.start(letter.to), body);
+            self.put(self.route.detour(letter.to, letter.tries), body);
         }
     }
 
@@ -300,7 +302,7 @@ impl Names {
             self.put(self.route.next(letter.to, way), body.to_vec());
             return Ok(None);
         }
-        let Letter { from, number, says, .. } = letter;
+        let Letter { from, number, tries, says, .. } = letter;
         match says {
             Says::Asks(_) if self.is_held => {}
             Says::Asks(wish) => {
@@ -308,7 +310,8 @@ impl Names {
                     return Err(PeerError::Nonsense("about a name that another node keeps"));
                 }
                 if let Some(answer) = self.shelf.obey_once((from, number), &wish, self.has_room) {
-                    self.post(&Letter { from: self.me, to: from, number, says: Says::Answers(answer) });
+                    let says = Says::Answers(answer);
+                    self.post(&Letter { from: self.me, to: from, number, tries, says });
                 }
             }
             Says::Answers(answer) => {
@@ -357,8 +360,9 @@ impl Names {
                 self.give_up(keeper);
             } else if now_ns >= way.again_ns {
                 let again_ns = now_ns.saturating_add(PMI_ASK_NS);
-                self.under_way.insert(keeper, UnderWay { again_ns, ..way });
-                self.write_to(keeper, way.number);
+                let way = UnderWay { again_ns, tries: way.tries.saturating_add(1), ..way };
+                self.under_way.insert(keeper, way);
+                self.write_to(keeper, way);
             }
         }
     }
@@ -368,12 +372,14 @@ impl Names {
         self.route.is_gone(node)
     }
 
-    /// A node is gone, with the names that it kept. Then see [`Self::advance`].
-    pub(super) fn node_lost(&mut self, node: u32) {
+    /// A node is gone, with the names that it kept. What others are asked for may have been lost with it on its way, and
+    /// is asked for again: they have as much time to answer as before. Then see [`Self::advance`].
+    pub(super) fn node_lost(&mut self, node: u32, now_ns: u64) {
         self.route.lose(node);
         self.letters.retain(|letter| letter.hop.peer != node);
         self.letters_bytes = self.letters.iter().map(|letter| letter.body.len()).sum();
         self.give_up(node);
+        self.under_way.values_mut().for_each(|way| (way.since_ns, way.again_ns) = (now_ns, now_ns));
     }
 
     /// Nobody need wait for a node that does not answer.

@@ -125,9 +125,14 @@ impl Collectives {
     pub(crate) fn go_on(&mut self, places: &dyn Places, now_ns: u64) {
         self.is_held = false;
         // Nobody was listened to meanwhile.
+        self.listen_anew(now_ns);
+        self.advance(places, now_ns);
+    }
+
+    /// That nothing was heard of others says nothing of them; from now on it does.
+    fn listen_anew(&mut self, now_ns: u64) {
         self.calls.values_mut().for_each(|call| call.heard_ns = now_ns);
         self.led.values_mut().flat_map(|led| led.heard_ns.values_mut()).for_each(|heard_ns| *heard_ns = now_ns);
-        self.advance(places, now_ns);
     }
 
     /// What it takes of the node's memory, about, bytes.

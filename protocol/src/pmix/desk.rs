@@ -239,7 +239,7 @@ impl Desk {
 
     /// A node is gone. For these ranks here something has come.
     pub(crate) fn node_lost(&mut self, node: u32, places: &dyn Places, now_ns: u64) -> Vec<Rank> {
-        self.exchange.node_lost(node);
+        self.exchange.node_lost(node, now_ns);
         self.relay.node_lost(node, now_ns);
         self.collectives.node_lost(node, places, now_ns);
         self.pass_words();

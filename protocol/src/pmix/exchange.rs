@@ -80,6 +80,8 @@ struct Fetch {
     again_ns: u64,
     /// Somebody has said since it was asked last that he waits.
     is_wanted: bool,
+    /// How often it was asked since its node was last heard of.
+    tries: u32,
     version: u64,
     pieces: BTreeMap<u32, Box<[u8]>>,
 }
@@ -147,14 +149,16 @@ impl Exchange {
         }
         let again_ns = now_ns.saturating_add(PMI_ASK_NS);
         let pieces = BTreeMap::new();
-        let fetch = Fetch { owner, dialect, heard_ns: now_ns, again_ns, is_wanted: true, version: 0, pieces };
+        let fetch =
+            Fetch { owner, dialect, heard_ns: now_ns, again_ns, is_wanted: true, tries: 0, version: 0, pieces };
         self.gone.remove(&rank);
         self.fetches.insert(rank, fetch);
-        self.post(owner, rank, Says::Wants(dialect));
+        self.ask(owner, rank, dialect, 0);
     }
 
-    /// A node is gone: of its ranks there is what is known of them, and nothing more.
-    pub(crate) fn node_lost(&mut self, node: u32) {
+    /// A node is gone: of its ranks there is what is known of them, and nothing more. What others are asked for may have
+    /// been lost with it on its way, and is asked for again: they have as much time to answer as before.
+    pub(crate) fn node_lost(&mut self, node: u32, now_ns: u64) {
         self.route.lose(node);
         self.parcels.retain(|parcel| parcel.hop.peer != node);
         self.parcels_bytes = self.parcels.iter().map(|parcel| parcel.body.len()).sum();
@@ -162,6 +166,9 @@ impl Exchange {
         self.gone
             .extend(self.fetches.iter().filter(|(_, it)| of_node(it)).map(|(rank, _)| (*rank, Status::UNREACHABLE)));
         self.fetches.retain(|_, fetch| !of_node(fetch));
+        for fetch in self.fetches.values_mut() {
+            (fetch.heard_ns, fetch.again_ns, fetch.is_wanted) = (now_ns, now_ns, true);
+        }
         for askers in self.askers.values_mut() {
             askers.remove(&node);
         }
@@ -179,29 +186,31 @@ impl Exchange {
     /// once more.
     pub(crate) fn left(&mut self, rank: Rank, own: &dyn Own) {
         for (asker, dialect) in self.askers.remove(&rank).unwrap_or_default() {
-            self.answer((asker, dialect), rank, own.card(rank, dialect), true);
+            self.answer((asker, dialect, 0), rank, own.card(rank, dialect), true);
         }
     }
 
+    fn ask(&mut self, owner: u32, rank: Rank, dialect: Dialect, tries: u32) {
+        self.send((owner, tries), About::Card(rank, Says::Wants(dialect, tries)));
+    }
+
     fn post(&mut self, to: u32, rank: Rank, says: Says) {
-        self.send(to, About::Card(rank, says));
+        self.send((to, 0), About::Card(rank, says));
     }
 
     /// Says something to another node about a call.
     pub(super) fn say(&mut self, to: u32, call: CallId, word: Word) {
-        self.send(to, About::Call(call, word));
+        self.send((to, 0), About::Call(call, word));
     }
 
     /// Says something to another node about what ranks are to be told; on another way each time it is tried.
     pub(super) fn tell(&mut self, to: u32, tries: u32, telling: Telling) {
-        if let Ok(body) = (Parcel { from: self.me, to, about: About::Event(telling) }).encode() {
-            self.put(self.route.detour(to, tries), body);
-        }
+        self.send((to, tries), About::Event(telling));
     }
 
-    fn send(&mut self, to: u32, about: About) {
+    fn send(&mut self, (to, tries): (u32, u32), about: About) {
         if let Ok(body) = (Parcel { from: self.me, to, about }).encode() {
-            self.put(self.route.start(to), body);
+            self.put(self.route.detour(to, tries), body);
         }
     }
 
@@ -226,8 +235,8 @@ impl Exchange {
         Ok(match about {
             About::Call(call, word) => Heard::Call(from, call, word),
             About::Event(telling) => Heard::Event(from, telling),
-            About::Card(rank, Says::Wants(dialect)) => {
-                self.answer((from, dialect), rank, own.card(rank, dialect), own.has_left(rank));
+            About::Card(rank, Says::Wants(dialect, tries)) => {
+                self.answer((from, dialect, tries), rank, own.card(rank, dialect), own.has_left(rank));
                 Heard::Nothing
             }
             About::Card(rank, says) => {
@@ -243,12 +252,12 @@ impl Exchange {
     /// Hears of a rank of node `from`; whether ranks here that wait may find something now.
     fn hear(&mut self, from: u32, rank: Rank, says: Says, now_ns: u64) -> bool {
         let Some(fetch) = self.fetches.get_mut(&rank).filter(|fetch| fetch.owner == from) else { return false };
-        fetch.heard_ns = now_ns;
+        (fetch.heard_ns, fetch.tries) = (now_ns, 0);
         match says {
-            Says::Wants(_) | Says::Nothing => {}
+            Says::Wants(..) | Says::Nothing => {}
             Says::News => {
                 let dialect = fetch.dialect;
-                self.post(from, rank, Says::Wants(dialect));
+                self.ask(from, rank, dialect, 0);
             }
             Says::Gone => {
                 self.fetches.remove(&rank);
@@ -272,26 +281,27 @@ impl Exchange {
 
     fn answer(
         &mut self,
-        (to, dialect): (u32, Dialect),
+        (to, dialect, tries): (u32, Dialect, u32),
         rank: Rank,
         card: Result<Option<(u64, Vec<u8>)>, Status>,
         is_last: bool,
     ) {
+        let post = |here: &mut Self, says| here.send((to, tries), About::Card(rank, says));
         match card {
-            Err(_) => return self.post(to, rank, Says::Gone),
-            Ok(None) => self.post(to, rank, Says::Nothing),
+            Err(_) => return post(self, Says::Gone),
+            Ok(None) => post(self, Says::Nothing),
             Ok(Some((version, stream))) => {
                 // An empty card has one piece, which is empty.
                 let pieces: Vec<&[u8]> = stream.chunks(PMIX_PIECE_BYTES_MAX).collect();
                 let pieces = if pieces.is_empty() { Vec::from([&[][..]]) } else { pieces };
                 let count = (pieces.len() as u32).min(PIECES_MAX);
                 for (piece, number) in pieces.into_iter().zip(0..count) {
-                    self.post(to, rank, Says::Piece { version, number, count, bytes: piece.into() });
+                    post(self, Says::Piece { version, number, count, bytes: piece.into() });
                 }
             }
         }
         if is_last {
-            self.post(to, rank, Says::Gone);
+            post(self, Says::Gone);
         } else {
             self.askers.entry(rank).or_default().insert(to, dialect);
         }
@@ -345,10 +355,11 @@ impl Exchange {
         let mut again = Vec::new();
         for (rank, fetch) in self.fetches.iter_mut().filter(|(_, fetch)| due(fetch)) {
             (fetch.again_ns, fetch.is_wanted) = (now_ns.saturating_add(PMI_ASK_NS), false);
-            again.push((fetch.owner, *rank, fetch.dialect));
+            fetch.tries = fetch.tries.saturating_add(1);
+            again.push((fetch.owner, *rank, fetch.dialect, fetch.tries));
         }
-        for (owner, rank, dialect) in again {
-            self.post(owner, rank, Says::Wants(dialect));
+        for (owner, rank, dialect, tries) in again {
+            self.ask(owner, rank, dialect, tries);
         }
         !lost.is_empty()
     }

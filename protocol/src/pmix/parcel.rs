@@ -36,8 +36,9 @@ pub(super) enum About {
 /// What is in a parcel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Says {
-    /// The sender wants the card, written so, and wants to hear when there is another.
-    Wants(Dialect),
+    /// The sender wants the card, written so, and wants to hear when there is another. It has asked so often before
+    /// without hearing anything: each time a parcel goes another way, and so does the answer.
+    Wants(Dialect, u32),
     /// A piece of it.
     Piece {
         /// Pieces of two versions do not fit together.
@@ -73,7 +74,7 @@ impl Parcel {
             About::Card(_, Says::Piece { number, count, bytes, .. }) => {
                 number < count && *count <= PIECES_MAX && bytes.len() <= PMIX_PIECE_BYTES_MAX
             }
-            About::Card(_, Says::Wants(_) | Says::Nothing | Says::News | Says::Gone) => true,
+            About::Card(_, Says::Wants(..) | Says::Nothing | Says::News | Says::Gone) => true,
             About::Call(_, word) => word.is_within_limits(),
             About::Event(telling) => telling.is_within_limits(nodes),
         };

@@ -36,7 +36,7 @@ fn handle(server: &mut Server, bytes: &[u8]) -> Result<(), PeerError> {
 #[test]
 fn a_frame_has_the_announced_layout() {
     let (cluster, frame) = waiting();
-    assert_eq!(&frame[..8], b"CpPm\x05\0\x01\x01");
+    assert_eq!(&frame[..8], b"CpPm\x06\0\x01\x01");
     assert_eq!(frame[8..16], cluster.servers[0].signature().to_le_bytes());
     // Generation, step, from, to, part, parts, fence and zeros, body.
     assert_eq!(frame[16..44], [&[0; 16][..], &[1, 0, 0, 0], &[0, 0, 1, 0], &[1, 0, 0, 0]].concat());

@@ -74,7 +74,7 @@ impl Server {
             return;
         }
         self.spread.node_lost(index);
-        self.names.node_lost(index);
+        self.names.node_lost(index, now_ns);
         self.go_on_with_names(now_ns);
         self.cards_of_lost(index, now_ns);
         for rank in ranks.iter().filter(|rank| place.has(**rank)) {

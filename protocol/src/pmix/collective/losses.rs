@@ -19,6 +19,8 @@ impl Collectives {
         }
         self.led.retain(|id, led| self.calls.contains_key(id) || !led.parts.is_empty() || !led.coming.is_empty());
         self.give_up_lost();
+        // What others said may have been lost with it on its way.
+        self.listen_anew(now_ns);
         self.advance(places, now_ns);
     }
 
