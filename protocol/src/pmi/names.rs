@@ -9,9 +9,10 @@
 //! it arrives after `⌈log₂ n⌉` nodes at most, and no node of a job talks to more others than it does anyhow.
 //!
 //! **Loss.** What is handed on is not kept, and may be lost with a connection, or with a node of which nobody knows yet
-//! that it is gone. Who asked asks again, each time by another way, until it is answered or [`PMI_SILENCE_NS`] have passed, also since a node was found to be gone by which letters may have gone:
-//! then what is wanted of that keeper is refused. A node has one question at a time on its way to a keeper, and numbers them; the keeper knows of each node the last change that it made for
-//! it and what came of that. So a change is made once however often it is asked for.
+//! that it is gone. Who asked asks again, each time by another way, until it is answered or [`PMI_SILENCE_NS`] have
+//! passed, also since a node was found to be gone by which letters may have gone: then what is wanted of that keeper is
+//! refused. A node has one question at a time on its way to a keeper, and numbers them; the keeper knows of each node
+//! the last change that it made for it and what came of that. So a change is made once however often it is asked for.
 //!
 //! **Checkpoints.** Who has written down what it keeps does nothing for anybody until the ranks run again, which is
 //! when all nodes have ([`Names::hold`]). So nobody is written down who has heard of a change that is written down
@@ -372,8 +373,8 @@ impl Names {
         self.route.is_gone(node)
     }
 
-    /// A node is gone, with the names that it kept. What others are asked for may have been lost with it on its way, and
-    /// is asked for again: they have as much time to answer as before. Then see [`Self::advance`].
+    /// A node is gone, with the names that it kept. What others are asked for may have been lost with it on its way,
+    /// and is asked for again: they have as much time to answer as before. Then see [`Self::advance`].
     pub(super) fn node_lost(&mut self, node: u32, now_ns: u64) {
         self.route.lose(node);
         self.letters.retain(|letter| letter.hop.peer != node);

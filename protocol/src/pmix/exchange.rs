@@ -149,15 +149,14 @@ impl Exchange {
         }
         let again_ns = now_ns.saturating_add(PMI_ASK_NS);
         let pieces = BTreeMap::new();
-        let fetch =
-            Fetch { owner, dialect, heard_ns: now_ns, again_ns, is_wanted: true, tries: 0, version: 0, pieces };
+        let fetch = Fetch { owner, dialect, heard_ns: now_ns, again_ns, is_wanted: true, tries: 0, version: 0, pieces };
         self.gone.remove(&rank);
         self.fetches.insert(rank, fetch);
         self.ask(owner, rank, dialect, 0);
     }
 
-    /// A node is gone: of its ranks there is what is known of them, and nothing more. What others are asked for may have
-    /// been lost with it on its way, and is asked for again: they have as much time to answer as before.
+    /// A node is gone: of its ranks there is what is known of them, and nothing more. What others are asked for may
+    /// have been lost with it on its way, and is asked for again: they have as much time to answer as before.
     pub(crate) fn node_lost(&mut self, node: u32, now_ns: u64) {
         self.route.lose(node);
         self.parcels.retain(|parcel| parcel.hop.peer != node);

@@ -59,12 +59,8 @@ impl Node {
     /// It is not.
     pub(super) fn new(job: &Job, index: u32) -> Self {
         let ranks = index * job.ranks_per_node..(index + 1) * job.ranks_per_node;
-        let member = |rank| Member {
-            rank,
-            conversation: Conversation::on_descriptor(Rank(rank)),
-            place: 0,
-            has_said: false,
-        };
+        let member =
+            |rank| Member { rank, conversation: Conversation::on_descriptor(Rank(rank)), place: 0, has_said: false };
         let members = ranks.map(member).collect();
         let (peers, early) = (Vec::new(), Vec::new());
         Self { server: None, members, peers, early, clock_ns: None, has_failed: false, is_dead: false }
