@@ -13,6 +13,7 @@
 //! | [`pmi`] | rank ↔ node, node ↔ node | what MPI programs ask of whoever started them; barriers |
 //! | [`pmix`] | rank ↔ node | the same of clients of OpenPMIx |
 //! | [`distribution`] | node ↔ node, home → node | files that go to many nodes at once |
+//! | [`overlay`] | service node ↔ node, node ↔ node | what ranks do, gathered while they do it |
 //! | [`checkpoint`] | inside `control`, `pset`, `ship` and [`inspect`] | what a job was, kept |
 //! | [`region`] | node → I/O node, in a file that both have | what a node has kept and the I/O node pulls |
 //! | [`trace`] | node → service node, inside `ship` | what a traced rank did |
@@ -35,6 +36,7 @@ pub mod ids;
 pub mod inspect;
 pub mod keep;
 pub mod limits;
+pub mod overlay;
 pub mod personality;
 pub mod pmi;
 pub mod pmix;

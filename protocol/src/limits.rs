@@ -383,3 +383,9 @@ pub const REPORT_RANGES_MAX: usize = 64;
 
 /// Members that home has asked for a sign of life and that have not answered; the others are asked later.
 pub const PROBES_MAX: usize = 64;
+
+/// Communication processes of an overlay.
+pub const OVERLAY_PROCESSES_MAX: usize = 65_536;
+
+/// Others that a communication process, or the front end, has below it.
+pub const OVERLAY_CHILDREN_MAX: usize = 64;

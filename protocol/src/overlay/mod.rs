@@ -1,0 +1,17 @@
+//! The performance overlay of a job: a tree of processes that starts itself, gathers what the job's ranks do while they
+//! do it, and brings it together on the way.
+//!
+//! Terms, as those have them who published it:
+//!
+//! - **BE**, back end: one for each rank; it says what the rank has done in an epoch.
+//! - **AP**, auxiliary process: one for each node, which its first BE triggers; it says what the node has done.
+//! - **CP**, communication process: an inner node of the tree, which aggregates what comes from below.
+//! - **IBE**: a CP that has BEs below it.
+//! - **FE**, front end: the root.
+//!
+//! CPs run on the job's own nodes. How many run where is a matter of [`placement`], unless a file says it
+//! ([`topology`]); which BE speaks to which IBE follows from [`attach`].
+
+pub mod attach;
+pub mod placement;
+pub mod topology;
