@@ -389,3 +389,9 @@ pub const OVERLAY_PROCESSES_MAX: usize = 65_536;
 
 /// Others that a communication process, or the front end, has below it.
 pub const OVERLAY_CHILDREN_MAX: usize = 64;
+
+/// Ranks with the largest values of a metric that a summary names.
+pub const OVERLAY_TOP_RANKS_MAX: usize = 4;
+
+/// What some ranks did in an epoch, on the wire, bytes: more than all of its parts at their largest.
+pub const OVERLAY_PART_BYTES_MAX: usize = 256 << 10;

@@ -101,6 +101,65 @@ impl Ranks {
         self.0.iter().flat_map(move |range| range.first.0..range.end().min(size.into()) as u32).map(Rank)
     }
 
+    /// Whether all of these are in it, too.
+    #[must_use]
+    pub fn has_all(&self, others: &Self) -> bool {
+        others.0.iter().all(|range| self.around(range).is_some_and(|it| range.end() <= it.end()))
+    }
+
+    /// Whether any of these are in it, too.
+    #[must_use]
+    pub fn has_any(&self, others: &Self) -> bool {
+        let meets = |range: &RankRange| {
+            let next = self.0.partition_point(|it| it.end() <= range.first.0.into());
+            self.0.get(next).is_some_and(|it| u64::from(it.first.0) < range.end())
+        };
+        others.0.iter().any(meets)
+    }
+
+    /// The range that the first of another one is in.
+    fn around(&self, range: &RankRange) -> Option<RankRange> {
+        let next = self.0.partition_point(|it| it.first <= range.first);
+        let before = self.0.get(next.checked_sub(1)?).copied();
+        before.filter(|it| u64::from(range.first.0) < it.end())
+    }
+
+    /// These, too. False, and nothing changes, if there would be more than [`RANK_RANGES_MAX`] ranges.
+    pub fn join(&mut self, others: &Self) -> bool {
+        let mut all: Vec<RankRange> = self.0.iter().chain(&others.0).copied().collect();
+        all.sort_unstable_by_key(|range| range.first);
+        let mut joined: Vec<RankRange> = Vec::with_capacity(all.len());
+        for range in all {
+            match joined.last_mut().filter(|last| last.end() >= range.first.0.into()) {
+                // Cannot overflow: whatever ends further is a range.
+                Some(last) if range.end() > last.end() => last.count = (range.end() - u64::from(last.first.0)) as u32,
+                Some(_) => {}
+                None => joined.push(range),
+            }
+        }
+        let fits = joined.len() <= RANK_RANGES_MAX;
+        if fits {
+            self.0 = joined;
+        }
+        fits
+    }
+
+    /// Those of a job of `size` ranks that are not in it. Nothing, if they make more than [`RANK_RANGES_MAX`] ranges.
+    #[must_use]
+    pub fn missing_of(&self, size: u32) -> Option<Self> {
+        let mut missing = Vec::new();
+        let mut from = 0_u64;
+        let end = RankRange { first: Rank(size), count: 0 };
+        for range in self.0.iter().copied().chain([end]) {
+            let to = u64::from(range.first.0.min(size));
+            if from < to {
+                missing.push(RankRange { first: Rank(from as u32), count: (to - from) as u32 });
+            }
+            from = from.max(range.end());
+        }
+        Self::try_from(missing).ok()
+    }
+
     /// How many there are.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -152,6 +211,39 @@ mod tests {
             let touch = |pair: &[RankRange]| pair[0].end() >= pair[1].first.0.into();
             prop_assert!(!all.ranges().windows(2).any(touch), "ranges that touch");
         }
+    }
+
+    proptest! {
+        #[test]
+        fn sets_are_compared_and_joined(
+            one in collection::btree_set(0..60_u32, 0..60), other in collection::btree_set(0..60_u32, 0..60),
+            size in 0..70_u32,
+        ) {
+            let set = |numbers: &BTreeSet<u32>| numbers.iter().copied().map(Rank).collect::<Ranks>();
+            let (left, right) = (set(&one), set(&other));
+            prop_assert_eq!(left.has_all(&right), other.is_subset(&one));
+            prop_assert_eq!(left.has_any(&right), !other.is_disjoint(&one));
+            let mut both = left.clone();
+            prop_assert!(both.join(&right));
+            prop_assert_eq!(&both, &set(&one.union(&other).copied().collect()));
+            prop_assert_eq!(Ranks::try_from(both.ranges().to_vec()), Ok(both));
+            let missing: BTreeSet<u32> = (0..size).filter(|number| !one.contains(number)).collect();
+            prop_assert_eq!(left.missing_of(size), Some(set(&missing)));
+        }
+    }
+
+    #[test]
+    fn what_makes_too_many_ranges_is_not_joined() {
+        let mut even: Ranks = (0..).map(|number| Rank(4 * number)).take(RANK_RANGES_MAX).collect();
+        let before = even.clone();
+        assert!(!even.join(&Ranks::from(Rank(2))));
+        assert_eq!(even, before);
+        assert!(even.join(&Ranks::range(Rank(1), 3)));
+        assert_eq!(even.ranges()[0], range(0, 5));
+        // What is between them is as many, and one more behind the last.
+        assert_eq!(before.missing_of(4093).map(|missing| missing.ranges().len()), Some(RANK_RANGES_MAX - 1));
+        let odd: Ranks = (0..).map(|number| Rank(4 * number + 1)).take(RANK_RANGES_MAX).collect();
+        assert_eq!(odd.missing_of(u32::MAX), None);
     }
 
     #[test]

@@ -10,8 +10,18 @@
 //! - **FE**, front end: the root.
 //!
 //! CPs run on the job's own nodes. How many run where is a matter of [`placement`], unless a file says it
-//! ([`topology`]); which BE speaks to which IBE follows from [`attach`].
+//! ([`topology`]); which BE speaks to which IBE follows from [`attach`]. What they say is a [`Part`] of an epoch: whose
+//! it is, and a [`Summary`] for each [`Metric`].
 
 pub mod attach;
+mod metric;
+mod part;
 pub mod placement;
+mod sketch;
+mod summary;
 pub mod topology;
+
+pub use self::metric::{METRICS, Metric, Unit};
+pub use self::part::{NoPart, NotMerged, Part, Values};
+pub use self::sketch::{NoSketch, Sketch};
+pub use self::summary::Summary;

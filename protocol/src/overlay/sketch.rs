@@ -1,0 +1,185 @@
+//! How values are spread, in few bytes, such that sketches of parts add up to that of the whole: a quantile that is read
+//! from it is off by at most 1/32 of itself.
+//!
+//! It is a DDSketch (Masson, Rim, Lee, *DDSketch: a fast and fully-mergeable quantile sketch with relative-error
+//! guarantees*, VLDB 2019) with the mapping that takes a power of two and divides it linearly, which needs no
+//! logarithm: between 2^*e* and 2^(*e* + 1) there are 16 buckets.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+/// Buckets of a power of two, as a power of two.
+const FRACTION_BITS: u32 = 4;
+
+/// The last bucket that a value of 64 bits is in.
+const LAST: u16 = bucket(u64::MAX);
+
+/// See this module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<(u16, u32)>", into = "Vec<(u16, u32)>")]
+pub struct Sketch {
+    /// How many values are in each bucket, if there are any.
+    buckets: BTreeMap<u16, u32>,
+}
+
+/// Buckets out of order, empty, or that there are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no sketch")]
+pub struct NoSketch;
+
+/// On the wire each bucket is said by how far it is from the one before.
+impl TryFrom<Vec<(u16, u32)>> for Sketch {
+    type Error = NoSketch;
+
+    fn try_from(steps: Vec<(u16, u32)>) -> Result<Self, NoSketch> {
+        let (mut buckets, mut last) = (BTreeMap::new(), None::<u16>);
+        for (step, count) in steps {
+            let bucket = last.map_or(Some(step), |last| last.checked_add(step)?.checked_add(1)).ok_or(NoSketch)?;
+            if bucket > LAST || count == 0 {
+                return Err(NoSketch);
+            }
+            buckets.insert(bucket, count);
+            last = Some(bucket);
+        }
+        Ok(Self { buckets })
+    }
+}
+
+impl From<Sketch> for Vec<(u16, u32)> {
+    fn from(sketch: Sketch) -> Self {
+        let (mut steps, mut next) = (Self::with_capacity(sketch.buckets.len()), 0);
+        for (bucket, count) in sketch.buckets {
+            steps.push((bucket - next, count));
+            next = bucket + 1;
+        }
+        steps
+    }
+}
+
+/// The bucket of a value. What is less than 16 has one of its own.
+const fn bucket(value: u64) -> u16 {
+    match value.checked_ilog2() {
+        Some(exponent) if exponent >= FRACTION_BITS => {
+            let shift = exponent - FRACTION_BITS;
+            ((shift as u16) << FRACTION_BITS) + (value >> shift) as u16
+        }
+        _ => value as u16,
+    }
+}
+
+/// The least and the greatest value of a bucket.
+fn bounds(bucket: u16) -> (u64, u64) {
+    let shift = u32::from(bucket >> FRACTION_BITS).saturating_sub(1);
+    let leading = u64::from(bucket) - (u64::from(shift) << FRACTION_BITS);
+    (leading << shift, (leading << shift) + ((1 << shift) - 1))
+}
+
+impl Sketch {
+    /// Of one value.
+    #[must_use]
+    pub fn of(value: u64) -> Self {
+        Self { buckets: BTreeMap::from([(bucket(value), 1)]) }
+    }
+
+    /// Those of another, too.
+    pub fn merge(&mut self, other: &Self) {
+        for (bucket, count) in &other.buckets {
+            let sum = self.buckets.entry(*bucket).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+    }
+
+    /// How many values there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.values().copied().map(u64::from).sum()
+    }
+
+    /// The value of which a part `quantile` of all (0 to 1) is not more, about. Nothing, if there are none.
+    #[must_use]
+    pub fn quantile(&self, quantile: f64) -> Option<u64> {
+        let rank = (quantile.clamp(0.0, 1.0) * self.count().saturating_sub(1) as f64) as u64;
+        let mut before = 0;
+        let place = self.buckets.iter().find(|(_, count)| {
+            before += u64::from(**count);
+            before > rank
+        });
+        let (least, greatest) = bounds(*place?.0);
+        Some(least + (greatest - least) / 2)
+    }
+
+    /// A histogram: the least and the greatest value of each bucket that is not empty, and how many values are in it.
+    pub fn histogram(&self) -> impl Iterator<Item = (u64, u64, u32)> {
+        self.buckets.iter().map(|(bucket, count)| {
+            let (least, greatest) = bounds(*bucket);
+            (least, greatest, *count)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::collection::vec;
+    use proptest::prelude::{Strategy, any};
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
+    use super::{LAST, NoSketch, Sketch, bounds, bucket};
+
+    fn sketch(values: &[u64]) -> Sketch {
+        let mut all = Sketch::default();
+        values.iter().for_each(|value| all.merge(&Sketch::of(*value)));
+        all
+    }
+
+    /// Small ones, and large ones of all magnitudes.
+    fn value() -> impl Strategy<Value = u64> {
+        (any::<u64>(), 0..64_u32).prop_map(|(value, shift)| value >> shift)
+    }
+
+    #[test]
+    fn buckets_follow_each_other_without_gaps() {
+        let mut next = 0_u64;
+        for number in 0..=LAST {
+            let (least, greatest) = bounds(number);
+            assert_eq!((least, bucket(least), bucket(greatest)), (next, number, number));
+            assert!((greatest - least) / 2 <= least / 32, "bucket {number}");
+            next = greatest.wrapping_add(1);
+        }
+        assert_eq!(next, 0, "the last one ends where numbers do");
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_near(values in vec(value(), 1..200), quantile in 0.0..=1.0) {
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            let exact = sorted[(quantile * (values.len() - 1) as f64) as usize];
+            let read = sketch(&values).quantile(quantile).expect("there are some");
+            prop_assert!(read.abs_diff(exact) <= exact / 16, "{read} for {exact}");
+        }
+
+        #[test]
+        fn parts_add_up_to_the_whole(values in vec(value(), 0..100), middle in any::<proptest::sample::Index>()) {
+            let (left, right) = values.split_at(middle.index(values.len() + 1));
+            let (mut one, mut other) = (sketch(left), sketch(right));
+            one.merge(&other);
+            other.merge(&sketch(left));
+            prop_assert_eq!(&one, &sketch(&values));
+            prop_assert_eq!(&other, &one);
+            let said = postcard::to_allocvec(&one).expect("plain data");
+            prop_assert_eq!(postcard::from_bytes::<Sketch>(&said), Ok(one));
+        }
+    }
+
+    #[test]
+    fn what_is_no_sketch_is_refused() {
+        for steps in [Vec::from([(0, 0)]), Vec::from([(LAST + 1, 1)]), Vec::from([(LAST, 1), (0, 1)])] {
+            assert_eq!(Sketch::try_from(steps), Err(NoSketch));
+        }
+        assert_eq!(Sketch::default().quantile(0.5), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! What many ranks say of one metric, brought together: summaries of parts make that of the whole, in whichever order.
+
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::sketch::Sketch;
+use crate::ids::Rank;
+use crate::limits::OVERLAY_TOP_RANKS_MAX;
+
+/// See this module. All of it is whole numbers, so that nothing depends on who was added first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    sum: u128,
+    /// The sum of squares; where that is too large for 128 bits the largest that there is.
+    squares: u128,
+    /// The smallest value, and the first rank that has it.
+    least: Option<(u64, Rank)>,
+    /// The largest values, in order, of equal ones the first rank first: at most [`OVERLAY_TOP_RANKS_MAX`].
+    top: Vec<(u64, Rank)>,
+    sketch: Sketch,
+}
+
+impl Summary {
+    /// Of one rank.
+    #[must_use]
+    pub fn of(rank: Rank, value: u64) -> Self {
+        Self {
+            sum: value.into(),
+            squares: u128::from(value) * u128::from(value),
+            least: Some((value, rank)),
+            top: Vec::from([(value, rank)]),
+            sketch: Sketch::of(value),
+        }
+    }
+
+    /// Of other ranks, too: none of them is in it.
+    pub fn merge(&mut self, other: &Self) {
+        self.sum = self.sum.saturating_add(other.sum);
+        self.squares = self.squares.saturating_add(other.squares);
+        self.least = self.least.into_iter().chain(other.least).min();
+        self.top.extend(&other.top);
+        self.top.sort_unstable_by_key(|(value, rank)| (u64::MAX - value, *rank));
+        self.top.truncate(OVERLAY_TOP_RANKS_MAX);
+        self.sketch.merge(&other.sketch);
+    }
+
+    /// Of how many ranks it is.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.sketch.count()
+    }
+
+    /// All values together.
+    #[must_use]
+    pub const fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// The smallest value, and the first rank that has it.
+    #[must_use]
+    pub const fn least(&self) -> Option<(u64, Rank)> {
+        self.least
+    }
+
+    /// The ranks with the largest values, and these, the largest first.
+    #[must_use]
+    pub fn top(&self) -> &[(u64, Rank)] {
+        &self.top
+    }
+
+    /// The mean, if it is of any rank.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.count() > 0).then(|| self.sum as f64 / self.count() as f64)
+    }
+
+    /// The variance of the values, if it is of any rank: their mean squared distance from the mean.
+    #[must_use]
+    pub fn variance(&self) -> Option<f64> {
+        let mean = self.mean()?;
+        // Never below 0, as it may come out where numbers are rounded.
+        Some((self.squares as f64 / self.count() as f64 - mean * mean).max(0.0))
+    }
+
+    /// How the values are spread.
+    #[must_use]
+    pub const fn sketch(&self) -> &Sketch {
+        &self.sketch
+    }
+
+    /// Whether it may be of these many ranks: what came from elsewhere fits together.
+    pub(super) fn is_of(&self, ranks: u64) -> bool {
+        let top = (self.top.len() as u64) == ranks.min(OVERLAY_TOP_RANKS_MAX as u64);
+        let is_falling = self.top.is_sorted_by_key(|(value, rank)| (u64::MAX - value, *rank));
+        self.count() == ranks && self.least.is_some() == (ranks > 0) && top && is_falling
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::any;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
+    use super::Summary;
+    use crate::ids::Rank;
+    use crate::limits::OVERLAY_TOP_RANKS_MAX;
+
+    fn summary(of: &[(u32, u64)]) -> Summary {
+        let mut all = Summary::default();
+        of.iter().for_each(|(rank, value)| all.merge(&Summary::of(Rank(*rank), *value)));
+        all
+    }
+
+    #[test]
+    fn a_few_values_come_out() {
+        let all = summary(&[(7, 4), (3, 9), (5, 4), (1, 9), (2, 0)]);
+        assert_eq!((all.count(), all.sum(), all.mean()), (5, 26, Some(5.2)));
+        assert_eq!(all.least(), Some((0, Rank(2))));
+        assert_eq!(all.top()[..3], [(9, Rank(1)), (9, Rank(3)), (4, Rank(5))]);
+        // (1.2² + 3.8² + 1.2² + 3.8² + 5.2²) ÷ 5
+        assert!((all.variance().expect("some") - 11.76).abs() < 1e-9);
+        assert_eq!((Summary::default().mean(), Summary::default().variance()), (None, None));
+        let huge = summary(&[(0, u64::MAX), (1, u64::MAX), (2, u64::MAX)]);
+        assert_eq!((huge.sum(), huge.squares), (3 * u128::from(u64::MAX), u128::MAX));
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_the_same_in_whichever_order(
+            values in vec(any::<u64>(), 0..40), middle in any::<proptest::sample::Index>(),
+        ) {
+            let of: alloc::vec::Vec<(u32, u64)> = (0..).zip(values.iter().copied()).collect();
+            let (left, right) = of.split_at(middle.index(of.len() + 1));
+            let (mut one, mut other) = (summary(left), summary(right));
+            one.merge(&other);
+            other.merge(&summary(left));
+            prop_assert_eq!(&one, &other);
+            prop_assert_eq!(&one, &summary(&of));
+            prop_assert_eq!(one.sum(), values.iter().copied().map(u128::from).sum::<u128>());
+            prop_assert!(one.is_of(of.len() as u64) && !one.is_of(of.len() as u64 + 1));
+            prop_assert_eq!(one.least().map(|(value, _)| value), values.iter().copied().min());
+            let mut sorted = values;
+            sorted.sort_unstable_by(|one, other| other.cmp(one));
+            sorted.truncate(OVERLAY_TOP_RANKS_MAX);
+            prop_assert!(one.top().iter().map(|(value, _)| *value).eq(sorted));
+        }
+    }
+}
