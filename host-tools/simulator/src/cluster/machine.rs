@@ -216,6 +216,11 @@ impl Machine {
         self.core.is_some()
     }
 
+    /// Whether so many bytes are more than there are for programs and for what they have the kernel keep.
+    pub(super) fn lacks(&self, bytes: usize) -> bool {
+        bytes.div_ceil(PAGE_BYTES) > self.memory.frames.available_frames() as usize
+    }
+
     /// Frames that programs and their page tables have, and those of them that are retained.
     pub(super) fn frames_held(&self) -> (u64, u64) {
         frames_held(self.memory.frames, &self.retention)

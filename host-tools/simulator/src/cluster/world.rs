@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use coppice_api::ras::{RasQuery, RasView};
+use coppice_core::limits::PMI_CHARGE_BYTES;
 use coppice_hal::user::simulated::play_with;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::pset::ToPset;
@@ -261,6 +262,10 @@ impl World {
         let now_ns = self.now_ns;
         let Some(machine) = self.machine_mut(life) else { return };
         machine.run(now_ns);
+        if machine.lacks(PMI_CHARGE_BYTES) {
+            self.checkers.troubles.is_short(life.node, now_ns);
+        }
+        let Some(machine) = self.machine_mut(life) else { return };
         if machine.is_off() {
             return self.machine_ends(life.node, "off");
         }

@@ -15,9 +15,21 @@ const AFTERMATH_NS: u64 = 80 * SECOND_NS;
 pub(in crate::cluster) struct Troubles {
     /// Until when each node was, ns.
     until_ns: BTreeMap<NodeId, u64>,
+    /// When each node had no memory last for what programs have its kernel keep, ns.
+    short_ns: BTreeMap<NodeId, u64>,
 }
 
 impl Troubles {
+    /// A node has no memory for more that programs have its kernel keep.
+    pub(in crate::cluster) fn is_short(&mut self, node: NodeId, now_ns: u64) {
+        self.short_ns.insert(node, now_ns);
+    }
+
+    /// Whether that was so since then.
+    pub(in crate::cluster) fn was_short(&self, node: NodeId, since_ns: u64) -> bool {
+        self.short_ns.get(&node).is_some_and(|short_ns| *short_ns >= since_ns)
+    }
+
     /// Others may not hear of a node until then: it is not there, or cut off. One that was not told of the job, as its
     /// I/O node's disk does not answer, is there and says so.
     pub(in crate::cluster) fn strike(&mut self, node: NodeId, until_ns: u64) {

@@ -217,6 +217,10 @@ impl Job {
                 let is_warranted = match status {
                     Status::NOT_FOUND => floor == 0,
                     Status::UNREACHABLE => was_troubled,
+                    // Its own node has to keep the question.
+                    Status::OUT_OF_RESOURCE => {
+                        self.nodes.get(&rank).is_some_and(|node| troubles.was_short(*node, at_ns))
+                    }
                     _ => false,
                 };
                 if is_warranted { Ok(()) } else { unwarranted() }
@@ -225,6 +229,8 @@ impl Job {
                 match status {
                     Status::SUCCESS => drop(self.published.insert((rank, round))),
                     Status::UNREACHABLE if was_troubled => {}
+                    // And some node the name.
+                    Status::OUT_OF_RESOURCE if self.nodes.values().any(|node| troubles.was_short(*node, at_ns)) => {}
                     _ => return unwarranted(),
                 }
                 Ok(())
