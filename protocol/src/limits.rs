@@ -395,3 +395,29 @@ pub const OVERLAY_TOP_RANKS_MAX: usize = 4;
 
 /// What some ranks did in an epoch, on the wire, bytes: more than all of its parts at their largest.
 pub const OVERLAY_PART_BYTES_MAX: usize = 256 << 10;
+
+/// A message of an overlay, bytes.
+pub const OVERLAY_MESSAGE_BYTES_MAX: usize = OVERLAY_PART_BYTES_MAX + (16 << 10);
+
+/// How long an epoch waits at a process for parts that are late, from the first one on, for each process on the way from
+/// there to the back ends, ns.
+pub const OVERLAY_GRACE_NS: u64 = 100_000_000;
+
+/// Epochs for which a process waits at a time.
+pub const OVERLAY_OPEN_EPOCHS_MAX: usize = 4;
+
+/// Parts that a process or a node keeps after it has sent them, to say them again when the one above it has died.
+pub const OVERLAY_KEPT_PARTS_MAX: usize = 4;
+
+/// Parts that wait to be sent. Further ones push out the oldest, which the front end misses then.
+pub const OVERLAY_WAITING_PARTS_MAX: usize = 64;
+
+/// Closed epochs to which the front end still adds what comes late.
+pub const OVERLAY_LATE_EPOCHS_MAX: u64 = 8;
+
+/// How long the front end waits for the nodes of a job to say that they are there, and then for processes, ns.
+pub const OVERLAY_START_NS: u64 = 5_000_000_000;
+
+/// Parts of those of whom a process does not know yet that they are below it; and parts that wait at the front end for
+/// their epoch to be closed.
+pub const OVERLAY_STRANGERS_MAX: usize = 64;

@@ -7,7 +7,8 @@
 //!
 //! `cargo run -p coppice-simulator -- sessions --seeds 1000` tries many seeds, `--seed 17 --trace` shows one. Whole
 //! clusters are in [`cluster`], jobs on very many small nodes in [`crowd`], transfers to many members in
-//! [`distribution`], jobs whose nodes die while ranks find each other in [`survivors`].
+//! [`distribution`], jobs whose nodes die while ranks find each other in [`survivors`],
+//! performance overlays in [`overlay`].
 
 pub mod checkers;
 pub mod cluster;
@@ -20,6 +21,7 @@ mod io_node;
 mod network;
 mod node;
 mod orders;
+pub mod overlay;
 pub mod plot;
 mod random;
 mod schedule;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Parser, Subcommand};
-use coppice_simulator::{Failure, Options, Report, cluster, run, survivors};
+use coppice_simulator::{Failure, Options, Report, cluster, overlay, run, survivors};
 
 /// Simulates parts of Coppice, or whole clusters, among faults, and checks that what must hold does.
 #[derive(Parser)]
@@ -68,6 +68,14 @@ enum What {
         #[arg(long, value_name = "N", default_value_t = survivors::Options::default().nodes_max)]
         nodes: u32,
     },
+    /// Performance overlays of jobs whose nodes die, come late or lie
+    Overlay {
+        #[command(flatten)]
+        seeds: Seeds,
+        /// Most nodes of a job
+        #[arg(long, value_name = "N", default_value_t = overlay::Options::default().nodes_max)]
+        nodes: u32,
+    },
     /// One file to many members, in several ways
     Distribution(transfers::Transfer),
 }
@@ -102,6 +110,13 @@ fn main() -> anyhow::Result<()> {
             try_seeds(&seeds, |seed| survivors::run(seed, &options)).map_err(|failure| {
                 show(&failure, seeds.trace);
                 anyhow!("{failure}; again with: survivors --nodes {nodes} --seed {} --trace", failure.seed)
+            })
+        }
+        What::Overlay { seeds, nodes } => {
+            let options = overlay::Options { nodes_max: nodes, ..Default::default() };
+            try_seeds(&seeds, |seed| overlay::run(seed, &options)).map_err(|failure| {
+                show(&failure, seeds.trace);
+                anyhow!("{failure}; again with: overlay --nodes {nodes} --seed {} --trace", failure.seed)
             })
         }
         What::Crowd(crowd) => crowd.show(),

@@ -14,14 +14,25 @@
 //! it is, and a [`Summary`] for each [`Metric`].
 
 pub mod attach;
+mod back_ends;
+mod front_end;
+mod gathering;
+mod message;
 mod metric;
 mod part;
 pub mod placement;
+mod process;
+mod sending;
 mod sketch;
 mod summary;
 pub mod topology;
+mod tree;
 
+pub use self::back_ends::BackEnds;
+pub use self::front_end::{Event, FrontEnd, Layout, Subject};
+pub use self::message::{Above, Child, Down, Generation, NoMessage, Source, Up};
 pub use self::metric::{METRICS, Metric, Unit};
 pub use self::part::{NoPart, NotMerged, Part, Values};
+pub use self::process::Process;
 pub use self::sketch::{NoSketch, Sketch};
 pub use self::summary::Summary;

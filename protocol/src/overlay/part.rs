@@ -111,10 +111,16 @@ impl Part {
         if bytes.len() > OVERLAY_PART_BYTES_MAX {
             return Err(NoPart);
         }
-        let Ok((part, [])) = postcard::take_from_bytes::<Self>(bytes) else { return Err(NoPart) };
-        let count = part.ranks.count();
-        let all_fit = part.summaries.iter().all(|summary| summary.is_of(count));
-        if all_fit { Ok(part) } else { Err(NoPart) }
+        match postcard::take_from_bytes::<Self>(bytes) {
+            Ok((part, [])) if part.is_sound() => Ok(part),
+            _ => Err(NoPart),
+        }
+    }
+
+    /// Whether what came from elsewhere fits together.
+    pub(super) fn is_sound(&self) -> bool {
+        let count = self.ranks.count();
+        self.summaries.iter().all(|summary| summary.is_of(count))
     }
 }
 

@@ -1,0 +1,58 @@
+//! What is said of epochs is true.
+
+use std::collections::BTreeMap;
+
+use coppice_protocol::overlay::{Metric, Part};
+use coppice_protocol::ranks::Ranks;
+
+use super::Job;
+use super::node::values;
+use crate::checkers::{Violation, ensure};
+
+/// What ranks have said, and what of it has come.
+#[derive(Debug, Default)]
+pub(super) struct Checker {
+    /// Whose it was when an epoch ended, of those that somebody heard then.
+    pub(super) said: BTreeMap<u64, Ranks>,
+    /// Whose it is by now.
+    heard: BTreeMap<u64, Ranks>,
+}
+
+impl Checker {
+    /// The front end says what ranks did in an epoch.
+    pub(super) fn hear(&mut self, part: &Part, job: &Job) -> Result<(), Violation> {
+        let epoch = part.epoch();
+        let nobody = Ranks::default();
+        let said = self.said.get(&epoch).unwrap_or(&nobody);
+        ensure(said.has_all(part.ranks()), || {
+            format!("{:?} are in epoch {epoch}, to which {said:?} came", part.ranks())
+        })
+        .map_err(|violation| violation.by("members"))?;
+        for metric in [Metric::User, Metric::Signals] {
+            let ranks = || part.ranks().of_job(job.size());
+            let of = |rank: u32| values(rank, epoch)[metric as usize];
+            let sum: u128 = ranks().map(|rank| u128::from(of(rank.0))).sum();
+            let summary = part.summary(metric);
+            let most = ranks().map(|rank| (of(rank.0), rank)).max();
+            let least = ranks().map(|rank| (of(rank.0), rank)).min();
+            let is_exact = summary.sum() == sum && summary.count() == part.ranks().count();
+            ensure(is_exact && summary.top().first().copied() == most && summary.least() == least, || {
+                format!("epoch {epoch}: {} for {sum} of {:?}", summary.sum(), part.ranks())
+            })
+            .map_err(|violation| violation.by("sums"))?;
+        }
+        let before = self.heard.entry(epoch).or_default();
+        ensure(part.ranks().has_all(before), || format!("epoch {epoch} has lost somebody of {before:?}"))
+            .map_err(|violation| violation.by("members"))?;
+        *before = part.ranks().clone();
+        Ok(())
+    }
+
+    /// All these ranks are in an epoch.
+    pub(super) fn has_all(&self, epoch: u64, ranks: &Ranks) -> Result<(), Violation> {
+        let nobody = Ranks::default();
+        let heard = self.heard.get(&epoch).unwrap_or(&nobody);
+        ensure(heard.has_all(ranks), || format!("{heard:?} are in epoch {epoch}, where {ranks:?} are to be"))
+            .map_err(|violation| violation.by("completeness"))
+    }
+}
