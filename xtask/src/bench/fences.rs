@@ -68,6 +68,6 @@ fn measure(cluster: &Cluster, program: &str, bytes: &str, fence: Option<&str>) -
 /// Bytes that nodes have sent.
 fn sent(cluster: &Cluster) -> Result<u64> {
     let links = cluster.json(&["link", &format!("0-{}", NODES - 1)])?;
-    let links = links["links"].as_array().context("no links")?;
+    let links = links.as_array().context("`link --json` says no list")?;
     links.iter().map(|link| field(&link["from"], "bytes")).sum()
 }
