@@ -83,17 +83,17 @@ impl Fence {
     pub fn predicted_ns(self, nodes: u32, nodes_per_core: u32, bytes: u64) -> u64 {
         let (n, depth) = (u64::from(nodes.max(1)), u64::from(depth(nodes)));
         // Steps one after the other; frames sent in all; frames and times all bytes that the busiest node sends or
-        // takes; and times all bytes that one does. In each of them each node takes all bytes once, in a tree its root
-        // sends them once to each below it, and all of them at once are more than a connection takes without waiting.
-        let (steps, sent, frames, times, of_each) = match self {
-            Self::Dissemination => (depth, n * depth, 2 * depth, 2, 2),
-            Self::Tree => (2 * depth, 2 * (n - 1), 2 * depth, depth + 1, 3),
-            Self::Ring => (n - 1, n * (n - 1), 2 * (n - 1), 2, 2),
+        // takes: in a tree its root sends all to each below it.
+        let (steps, sent, frames, times) = match self {
+            Self::Dissemination => (depth, n * depth, 2 * depth, 2),
+            Self::Tree => (2 * depth, 2 * (n - 1), 2 * depth, depth + 1),
+            Self::Ring => (n - 1, n * (n - 1), 2 * (n - 1), 2),
         };
         let byte_ns = bytes.saturating_mul(BYTE_NS);
         let chain = (steps * STEP_NS + frames * FRAME_NS).saturating_add(byte_ns.saturating_mul(times));
-        // A core does the work of so many nodes, for both ends of each frame.
-        let of_node = (sent.saturating_mul(2 * FRAME_NS) / n).saturating_add(byte_ns.saturating_mul(of_each));
+        // A core does the work of so many nodes, for both ends of each frame. Each node takes all bytes once, so on
+        // average it sends them once, whichever way they go.
+        let of_node = (sent.saturating_mul(2 * FRAME_NS) / n).saturating_add(byte_ns.saturating_mul(2));
         chain.max(of_node.saturating_mul(nodes_per_core.max(1).into()))
     }
 }
