@@ -36,3 +36,6 @@ pub use self::part::{NoPart, NotMerged, Part, Values};
 pub use self::process::Process;
 pub use self::sketch::{NoSketch, Sketch};
 pub use self::summary::Summary;
+
+#[cfg(test)]
+mod tests;
