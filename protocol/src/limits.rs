@@ -399,8 +399,8 @@ pub const OVERLAY_PART_BYTES_MAX: usize = 256 << 10;
 /// A message of an overlay, bytes.
 pub const OVERLAY_MESSAGE_BYTES_MAX: usize = OVERLAY_PART_BYTES_MAX + (16 << 10);
 
-/// How long an epoch waits at a process for parts that are late, from the first one on, for each process on the way from
-/// there to the back ends, ns.
+/// How long an epoch waits at a process for parts that are late, from the first one on, for each process on the way
+/// from there to the back ends, ns.
 pub const OVERLAY_GRACE_NS: u64 = 100_000_000;
 
 /// Epochs for which a process waits at a time.

@@ -10,8 +10,8 @@ pub const fn fan_out(back_ends: u32, ibes: u32) -> u32 {
     if ibes == 0 { 0 } else { back_ends.div_ceil(ibes) }
 }
 
-/// For each back end, by the node that it is on, the IBE that it speaks to, as an index into `ibes`, which says on which
-/// node each of those is. Nothing, if there are no IBEs.
+/// For each back end, by the node that it is on, the IBE that it speaks to, as an index into `ibes`, which says on
+/// which node each of those is. Nothing, if there are no IBEs.
 ///
 /// Who finds no room on its own node goes to the nearest IBE further on that has room, round all of them: back ends of
 /// neighbouring nodes stay together, as nodes are numbered along psets.

@@ -31,8 +31,8 @@ impl BackEnds {
         !self.groups.is_empty()
     }
 
-    /// These ranks speak to that one, as [`super::Down::Attach`] says. A group that has spoken to another one moves as a
-    /// whole, with what it has kept.
+    /// These ranks speak to that one, as [`super::Down::Attach`] says. A group that has spoken to another one moves as
+    /// a whole, with what it has kept.
     pub fn attach(&mut self, ranks: Ranks, above: Above) {
         match self.groups.iter_mut().find(|(group, _)| *group == ranks) {
             Some((_, sending)) if sending.above() == above => {}

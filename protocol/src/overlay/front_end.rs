@@ -37,7 +37,8 @@ pub enum Event {
         /// Of these on the longest way.
         depth: u32,
     },
-    /// What ranks did in an epoch, as far as it came in time: *k of n* is how many ranks are in it, of those of the job.
+    /// What ranks did in an epoch, as far as it came in time: *k of n* is how many ranks are in it, of those of the
+    /// job.
     Epoch(Part),
     /// The same of an epoch that was there before, with what came late.
     Late(Part),

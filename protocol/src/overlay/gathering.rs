@@ -21,7 +21,8 @@ pub(super) struct Gathering {
     grace_ns: u64,
     /// What came together.
     closed: VecDeque<Part>,
-    /// Parts of those that are not below, or of ranks that are not theirs: whoever knows that they are may say so later.
+    /// Parts of those that are not below, or of ranks that are not theirs: whoever knows that they are may say so
+    /// later.
     strangers: VecDeque<(Source, bool, Part)>,
     /// Parts that were not taken, or were said before.
     pub(super) refused: u64,

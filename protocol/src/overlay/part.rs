@@ -154,7 +154,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_of_all_are_all(of in btree_map(0_u32..200, any::<[u64; 3]>(), 0..30), bytes in vec(any::<u8>(), 0..80)) {
+        fn parts_of_all_are_all(
+            of in btree_map(0_u32..200, any::<[u64; 3]>(), 0..30), bytes in vec(any::<u8>(), 0..80),
+        ) {
             let mut all = Part::none(9);
             for (rank, some) in &of {
                 let mut values: Values = [0; METRICS];

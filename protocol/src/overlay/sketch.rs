@@ -1,5 +1,5 @@
-//! How values are spread, in few bytes, such that sketches of parts add up to that of the whole: a quantile that is read
-//! from it is off by at most 1/32 of itself.
+//! How values are spread, in few bytes, such that sketches of parts add up to that of the whole: a quantile that is
+//! read from it is off by at most 1/32 of itself.
 //!
 //! It is a DDSketch (Masson, Rim, Lee, *DDSketch: a fast and fully-mergeable quantile sketch with relative-error
 //! guarantees*, VLDB 2019) with the mapping that takes a power of two and divides it linearly, which needs no

@@ -1,7 +1,8 @@
 //! Which communication process is below which, and on which node each runs.
 //!
 //! A user may say so in a file, in the form that MRNet's have: `parent => child child … ;`, where each process is the
-//! number of a node, a colon, and a number of its own there. The front end is `fe:0`. What is behind a `#` is a comment.
+//! number of a node, a colon, and a number of its own there. The front end is `fe:0`. What is behind a `#` is a
+//! comment.
 //!
 //! ```text
 //! fe:0 => 0:0 8:0 ;

@@ -125,8 +125,8 @@ impl Tree {
         self.living().filter_map(|(index, _)| heights.get(index as usize)).copied().max().unwrap_or(0)
     }
 
-    /// A node is there late: its back ends go to a process on it, or to the one that has the fewest below it, if any has
-    /// room; then to the front end.
+    /// A node is there late: its back ends go to a process on it, or to the one that has the fewest below it, if any
+    /// has room; then to the front end.
     pub(super) fn join(&mut self, node: NodeId, ranks: Ranks) {
         self.groups.retain(|group| group.node != node);
         let to = self.with_room(|process| process.node == node).or_else(|| self.with_room(|_| true));
@@ -207,8 +207,8 @@ impl Tree {
         orders
     }
 
-    /// What is to be said for the tree to become as it is here: first to those that get others below them, then to those
-    /// that get others above them. What the front end has below it is not among it.
+    /// What is to be said for the tree to become as it is here: first to those that get others below them, then to
+    /// those that get others above them. What the front end has below it is not among it.
     pub(super) fn change(&self, generation: Generation, said: &mut Said) -> Vec<(NodeId, Down)> {
         let (mut orders, children) = (Vec::new(), self.children());
         for (index, process) in self.living() {

@@ -1,6 +1,6 @@
-//! The performance overlay of a job among faults: the very machines of [`coppice_protocol::overlay`], the front end, and
-//! on each node its back ends and the communication processes that run there. Nodes die, come late or lie, the front end
-//! is made anew, and every message takes its time. What must hold:
+//! The performance overlay of a job among faults: the very machines of [`coppice_protocol::overlay`], the front end,
+//! and on each node its back ends and the communication processes that run there. Nodes die, come late or lie, the
+//! front end is made anew, and every message takes its time. What must hold:
 //!
 //! - what is said of an epoch is exact: it is the sum over the ranks that are said to be in it, each once;
 //! - no rank is in an epoch that has not said anything of it, or that is not of the job;
