@@ -242,3 +242,28 @@ fn the_tree_is_of_those_that_are_there() {
     overlay.end_epoch(0, 0..3);
     assert_eq!(overlay.ranks_in(0), Ranks::range(Rank(0), 6));
 }
+
+/// Whether some of it has come by the one that died only the front end knows: brought together with what has not, it
+/// would be lost with it.
+#[test]
+fn what_is_said_again_stays_as_it_was_said() {
+    let child = |node: u32| super::Child { source: Source::BackEnds(NodeId(node)), ranks: ranks(node) };
+    let above = |index: u32| Above::Process { index, node: NodeId(7) };
+    let values = BTreeMap::from([(Rank(0), [3; METRICS]), (Rank(1), [4; METRICS])]);
+    let mut back_ends = BackEnds::new(1, NodeId(0));
+    back_ends.attach(ranks(0), above(0));
+    back_ends.submit(5, &values);
+    let Some((_, Up::Part { is_apart: false, part, .. })) = back_ends.poll_transmit() else { panic!("it is sent") };
+    back_ends.attach(ranks(0), above(1));
+    let Some((to, again)) = back_ends.poll_transmit() else { panic!("it is sent again") };
+    let wanted = Up::Part { generation: 1, source: Source::BackEnds(NodeId(0)), is_apart: true, part: part.clone() };
+    assert_eq!((to, &again), (above(1), &wanted));
+    // Its new process waits for others in that epoch, and hands it on as it is.
+    let mut process = Process::new(1, 1, Above::FrontEnd, 1, [child(0), child(1)].into());
+    let other = Part::of(5, Rank(2), &[9; METRICS]);
+    process.handle_part(Source::BackEnds(NodeId(1)), false, other, 0);
+    process.handle_part(Source::BackEnds(NodeId(0)), true, part.clone(), 0);
+    let Some((_, Up::Part { is_apart, part: passed_on, .. })) = process.poll_transmit() else { panic!("at once") };
+    assert!(is_apart && passed_on == part);
+    assert_eq!(process.poll_transmit(), None, "the other one waits");
+}
