@@ -226,11 +226,14 @@ fn what_comes_of_the_next_barrier_is_of_one_algorithm() {
     assert_eq!(cluster.hear(0), RELEASED);
 }
 
+/// Keys that a rank puts before a barrier that brings much, of 1,000 bytes each.
+const KEYS: u64 = 4;
+
 /// Numbers of nodes on a core with which it depends on the bytes of the last barrier what is chosen.
 fn undecided(nodes: u32) -> (u32, BTreeMap<bool, Fence>) {
     let choices = |per_core| {
         BTreeMap::from([false, true].map(|many| {
-            let bytes = if many { u64::from(nodes) * 20_000 } else { 0 };
+            let bytes = if many { u64::from(nodes) * 1000 * KEYS } else { 0 };
             (many, Fence::choose(nodes, per_core, Some(bytes), None))
         }))
     };
@@ -241,19 +244,21 @@ fn undecided(nodes: u32) -> (u32, BTreeMap<bool, Fence>) {
 /// All choose alike from what the last barrier brought, also after they were written down.
 #[test]
 fn nodes_choose_from_what_the_last_barrier_brought() {
-    let (per_core, choices) = undecided(8);
-    let mut cluster = Cluster::new(&[1; 8]);
+    // As many as make the root of a tree send all bytes more often than a core works for others.
+    const NODES: u32 = 33;
+    let (per_core, choices) = undecided(NODES);
+    let mut cluster = Cluster::new(&[1; NODES as usize]);
     for (barrier, many) in [true, false, false, true, true, false].into_iter().enumerate() {
         cluster.servers.iter_mut().for_each(|server| server.share_cores(per_core));
-        for rank in 0..8 {
-            for key in 0..if many { 20 } else { 0 } {
+        for rank in 0..NODES {
+            for key in 0..if many { KEYS } else { 0 } {
                 let put = format!("cmd=put kvsname=k0 key={rank}-{barrier}-{key} value={}", "v".repeat(1000));
                 cluster.ask(rank, &put);
             }
             assert_eq!(cluster.say(rank, b"cmd=barrier_in\n"), 15);
         }
         cluster.settle();
-        assert!((0..8).all(|rank| cluster.hear(rank) == RELEASED));
+        assert!((0..NODES).all(|rank| cluster.hear(rank) == RELEASED));
         assert!(cluster.servers.iter().all(|server| server.fence() == choices[&many]), "{barrier}");
         if barrier % 2 == 0 {
             cluster = cluster.again();
