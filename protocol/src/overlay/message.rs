@@ -141,6 +141,11 @@ pub enum Down {
 #[error("no message of an overlay")]
 pub struct NoMessage;
 
+fn encode(message: &impl Serialize) -> Vec<u8> {
+    // Plain data into a growing vector has no way to fail.
+    postcard::to_allocvec(message).unwrap_or_default()
+}
+
 fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, NoMessage> {
     match postcard::take_from_bytes::<T>(bytes) {
         Ok((message, [])) if bytes.len() <= OVERLAY_MESSAGE_BYTES_MAX => Ok(message),
@@ -152,8 +157,7 @@ impl Up {
     /// On the wire.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        // Plain data into a growing vector has no way to fail.
-        postcard::to_allocvec(self).unwrap_or_default()
+        encode(self)
     }
 
     /// From there.
@@ -183,8 +187,7 @@ impl Down {
     /// On the wire.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        // Plain data into a growing vector has no way to fail.
-        postcard::to_allocvec(self).unwrap_or_default()
+        encode(self)
     }
 
     /// From there.
