@@ -393,11 +393,8 @@ pub const OVERLAY_CHILDREN_MAX: usize = 64;
 /// Ranks with the largest values of a metric that a summary names.
 pub const OVERLAY_TOP_RANKS_MAX: usize = 4;
 
-/// What some ranks did in an epoch, on the wire, bytes: more than all of its parts at their largest.
-pub const OVERLAY_PART_BYTES_MAX: usize = 256 << 10;
-
-/// A message of an overlay, bytes.
-pub const OVERLAY_MESSAGE_BYTES_MAX: usize = OVERLAY_PART_BYTES_MAX + (16 << 10);
+/// A message of an overlay, bytes: more than what ranks did in an epoch takes at its largest.
+pub const OVERLAY_MESSAGE_BYTES_MAX: usize = 272 << 10;
 
 /// How long an epoch waits at a process for parts that are late, from the first one on, for each process on the way
 /// from there to the back ends, ns.

@@ -18,6 +18,8 @@ pub mod distribution;
 pub mod failures;
 mod faults;
 mod io_node;
+#[cfg(test)]
+mod many;
 mod network;
 mod node;
 mod orders;

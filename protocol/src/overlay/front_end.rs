@@ -42,7 +42,7 @@ pub enum Event {
     Epoch(Part),
     /// The same of an epoch that was there before, with what came late.
     Late(Part),
-    /// A node has said something of ranks that are not its own; that was not heard.
+    /// A node has said something of ranks that are not its own, or for a process that is not on it; that was not heard.
     Lie(NodeId),
 }
 
@@ -138,10 +138,12 @@ impl FrontEnd {
         }
         match message {
             Up::Here { node: named, ranks, .. } => self.handle_here(node, named, ranks, now_ns),
+            Up::Ready { index, .. } if !self.tree.is_on(Source::Process(index), node) => self.lies(node),
             Up::Ready { index, .. } => {
                 self.ready.insert(index);
                 self.advance(now_ns);
             }
+            Up::Part { source, .. } if !self.tree.is_on(source, node) => self.lies(node),
             Up::Part { source, is_apart, part, .. } => {
                 if let Taken::Apart(part) = self.gathering.take(source, is_apart, part, now_ns) {
                     self.apart.push(part);
@@ -154,7 +156,7 @@ impl FrontEnd {
     fn handle_here(&mut self, node: NodeId, named: NodeId, ranks: Ranks, now_ns: u64) {
         let is_true = node == named && self.subject.nodes.get(&node).is_some_and(|own| own.has_all(&ranks));
         if !is_true {
-            return self.events.push_back(Event::Lie(node));
+            return self.lies(node);
         }
         self.here.insert(node, ranks.clone());
         if matches!(self.phase, Phase::Listening(_)) {
@@ -165,6 +167,10 @@ impl FrontEnd {
                 self.change(now_ns);
             }
         }
+    }
+
+    fn lies(&mut self, node: NodeId) {
+        self.events.push_back(Event::Lie(node));
     }
 
     /// Goes on if there is nothing to wait for.

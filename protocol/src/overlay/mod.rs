@@ -32,7 +32,7 @@ pub use self::back_ends::BackEnds;
 pub use self::front_end::{Event, FrontEnd, Layout, Subject};
 pub use self::message::{Above, Child, Down, Generation, NoMessage, Source, Up};
 pub use self::metric::{METRICS, Metric, Unit};
-pub use self::part::{NoPart, NotMerged, Part, Values};
+pub use self::part::{NotMerged, Part, Values};
 pub use self::process::Process;
 pub use self::sketch::{NoSketch, Sketch};
 pub use self::summary::Summary;

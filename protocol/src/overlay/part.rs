@@ -2,7 +2,6 @@
 //! about what is in it, and nothing is counted twice.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::array;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::metric::{METRICS, Metric};
 use super::summary::Summary;
 use crate::ids::Rank;
-use crate::limits::OVERLAY_PART_BYTES_MAX;
 use crate::ranks::Ranks;
 
 /// What one rank did in an epoch, by metric.
@@ -40,11 +38,6 @@ pub enum NotMerged {
     #[error("ranks are too scattered")]
     Scattered,
 }
-
-/// Bytes that are no part, or of one that does not fit together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no part of an epoch")]
-pub struct NoPart;
 
 impl Part {
     /// Of nobody.
@@ -96,27 +89,6 @@ impl Part {
         Ok(())
     }
 
-    /// On the wire.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        // Plain data into a growing vector has no way to fail.
-        postcard::to_allocvec(self).unwrap_or_default()
-    }
-
-    /// From there: at most [`OVERLAY_PART_BYTES_MAX`] bytes.
-    ///
-    /// # Errors
-    /// [`NoPart`].
-    pub fn decode(bytes: &[u8]) -> Result<Self, NoPart> {
-        if bytes.len() > OVERLAY_PART_BYTES_MAX {
-            return Err(NoPart);
-        }
-        match postcard::take_from_bytes::<Self>(bytes) {
-            Ok((part, [])) if part.is_sound() => Ok(part),
-            _ => Err(NoPart),
-        }
-    }
-
     /// Whether what came from elsewhere fits together.
     pub(super) fn is_sound(&self) -> bool {
         let count = self.ranks.count();
@@ -130,9 +102,10 @@ mod tests {
     use proptest::prelude::any;
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
-    use super::{NoPart, NotMerged, Part, Values};
+    use super::{NotMerged, Part, Values};
     use crate::ids::Rank;
     use crate::overlay::metric::{METRICS, Metric};
+    use crate::overlay::{NoMessage, Source, Up};
 
     fn part(rank: u32, value: u64) -> Part {
         Part::of(3, Rank(rank), &[value; METRICS])
@@ -166,12 +139,13 @@ mod tests {
             prop_assert_eq!(all.ranks().count(), of.len() as u64);
             let sum = of.values().map(|values| u128::from(values[1])).sum::<u128>();
             prop_assert_eq!(all.summary(Metric::Kernel).sum(), sum);
-            let mut said = all.encode();
-            prop_assert_eq!(Part::decode(&said), Ok(all));
+            let up = Up::Part { generation: 1, source: Source::Process(3), is_apart: false, part: all };
+            let mut said = up.encode();
+            prop_assert_eq!(Up::decode(&said), Ok(up));
             said.push(0);
-            prop_assert_eq!(Part::decode(&said), Err(NoPart));
+            prop_assert_eq!(Up::decode(&said), Err(NoMessage));
             // Whatever comes is either nothing or something that fits together.
-            if let Ok(part) = Part::decode(&bytes) {
+            if let Ok(Up::Part { part, .. }) = Up::decode(&bytes) {
                 prop_assert!(part.summary(Metric::User).count() == part.ranks().count());
             }
         }

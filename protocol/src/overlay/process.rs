@@ -36,7 +36,7 @@ impl Process {
         (self.gathering.refused, self.sending.lost)
     }
 
-    /// A part comes from one below.
+    /// A part comes from one below: from the node on which that is, as whoever hands it over has made sure.
     pub fn handle_part(&mut self, source: Source, is_apart: bool, part: Part, now_ns: u64) {
         if let Taken::Apart(part) = self.gathering.take(source, is_apart, part, now_ns) {
             self.sending.send(true, part);

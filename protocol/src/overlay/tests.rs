@@ -224,6 +224,15 @@ fn a_node_that_claims_ranks_of_others_is_not_heard() {
     overlay.front_end.handle(NodeId(1), lie, 0);
     overlay.settle();
     assert_eq!(overlay.events.last(), Some(&Event::Lie(NodeId(1))));
+    // Nor one that speaks for the process of another one, or for its back ends.
+    for source in [Source::Process(0), Source::BackEnds(NodeId(0))] {
+        let part = Part::of(0, Rank(0), &[7; METRICS]);
+        let lie = Up::Part { generation: 1, source, is_apart: false, part };
+        overlay.front_end.handle(NodeId(1), lie, 0);
+    }
+    overlay.front_end.handle(NodeId(1), Up::Ready { generation: 1, index: 0 }, 0);
+    overlay.settle();
+    assert_eq!(overlay.events.iter().filter(|event| **event == Event::Lie(NodeId(1))).count(), 4);
     // What back ends say of ranks that are not theirs is nothing either, and does not stay for ever.
     let process = overlay.processes.get_mut(&(NodeId(0), 0)).expect("a process");
     for epoch in 0..2 * OVERLAY_STRANGERS_MAX as u64 {

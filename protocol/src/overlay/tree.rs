@@ -76,6 +76,14 @@ impl Tree {
         self.processes.get(index as usize).filter(|_| !self.dead.contains(&index)).map(|process| process.node)
     }
 
+    /// Whether somebody is on that node, and lives.
+    pub(super) fn is_on(&self, source: Source, node: NodeId) -> bool {
+        match source {
+            Source::Process(index) => self.node_of(index) == Some(node),
+            Source::BackEnds(of) => of == node,
+        }
+    }
+
     fn above(&self, index: Option<u32>) -> Above {
         match index.and_then(|index| Some((index, self.node_of(index)?))) {
             Some((index, node)) => Above::Process { index, node },

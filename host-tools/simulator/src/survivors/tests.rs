@@ -1,8 +1,7 @@
 //! Seeds, and that each kind of death is among them.
 
-use std::collections::BTreeMap;
-
 use super::{Options, run};
+use crate::many::hold;
 
 /// What must have happened: a checker that never sees it checks nothing.
 const MUST_HAPPEN: [&str; 15] = [
@@ -25,19 +24,7 @@ const MUST_HAPPEN: [&str; 15] = [
 
 #[test]
 fn whoever_dies_nobody_waits_for_ever() {
-    let mut happened = BTreeMap::new();
-    for seed in 0..500 {
-        match run(seed, &Options::default()) {
-            Ok(report) => report.counts.iter().for_each(|(name, count)| *happened.entry(*name).or_default() += count),
-            Err(failure) => panic!(
-                "{}\n{failure}\nagain with: coppice-simulator survivors --seed {seed} --trace",
-                failure.trace.join("\n")
-            ),
-        }
-    }
-    for name in MUST_HAPPEN {
-        assert!(happened.get(name).is_some_and(|count: &u64| *count > 0), "no {name} in {happened:?}");
-    }
+    hold(0..500, "survivors", &MUST_HAPPEN, |seed| run(seed, &Options::default()));
 }
 
 #[test]
