@@ -3,9 +3,9 @@
 //!
 //! A node hands on to one that is nearer to the addressee, onward as barriers go, or back from the beginning where that
 //! is shorter. If all of those onward are gone it hands back to one that is nearer the other way round the job, and so
-//! do all from there on. So nothing goes in circles, whatever each of them knows of who is gone; and it arrives if those
-//! who are gone follow each other, as the nodes of an I/O node do. Otherwise it may not, and whoever waits for an answer
-//! hears that there is none.
+//! do all from there on. So nothing goes in circles, whatever each of them knows of who is gone; and it arrives if
+//! those who are gone follow each other, as the nodes of an I/O node do. Otherwise it may not, and whoever waits for an
+//! answer hears that there is none.
 
 use alloc::collections::BTreeSet;
 
