@@ -199,3 +199,28 @@ fn nothing_else_is_lost() {
     nodes.pass(SECOND_NS);
     assert_eq!(nodes.events, []);
 }
+
+/// Nobody knows yet that it is gone, and what it was to hand on is lost with it.
+#[test]
+fn a_card_comes_round_a_silent_node_on_the_way() {
+    for (count, silent) in [(5, 4), (8, 4), (8, 6), (16, 8), (16, 12)] {
+        for owner in (1..count as u32).filter(|owner| *owner != silent as u32) {
+            let mut nodes = Nodes::new(&vec![1; count], Dialect::Short);
+            let commit = nodes.commit(REMOTE, &[("here", Value::Number(owner))]);
+            assert_eq!(nodes.ask_status(owner, &commit), Status::SUCCESS);
+            let get = nodes.get(owner, Some("here"), &[]);
+            nodes.call(0, &get);
+            let mut heard = Vec::new();
+            for _ in 0..4 {
+                nodes.settle_without(silent);
+                heard = nodes.hear(0);
+                if !heard.is_empty() {
+                    break;
+                }
+                nodes.pass(PMI_ASK_NS);
+            }
+            let [(_, answer)] = &heard[..] else { panic!("node {owner} of {count}: nothing") };
+            assert!(nodes.card(answer).contains_key("here"), "node {owner} of {count}");
+        }
+    }
+}
