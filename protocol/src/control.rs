@@ -19,6 +19,7 @@ pub use self::launch::{Launch, NoPart, NodeRestore, Order};
 use crate::ids::{JobId, NodeId, Rank};
 use crate::inspect::{Inspect, Inspected};
 use crate::keep::{Keep, Kept};
+use crate::overlay;
 use crate::ranks::Ranks;
 use crate::ras::RasEvent;
 use crate::retain::{Discard, Discarded, RankRetention, Retain, Retained};
@@ -102,6 +103,20 @@ pub enum ToNode {
         /// The job.
         job: JobId,
     },
+    /// The front end of a job's overlay says something. May be said again.
+    Overlay(OverlayOrder),
+}
+
+/// What the front end of a job's overlay says to a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverlayOrder {
+    /// The job.
+    pub job: JobId,
+    /// Counts what is said to the node of the job's overlay, from 1: what comes twice is obeyed once, and answered as
+    /// often.
+    pub number: u32,
+    /// What it says.
+    pub order: overlay::Down,
 }
 
 /// A signal for all processes of a job on a node. They do about it what they have said, as on Linux. One that is still
@@ -167,13 +182,21 @@ pub enum ToIoNode {
         /// How many nodes the network has, of which all are known.
         nodes: u32,
     },
+    /// Something for the front end of a job's overlay.
+    Overlay {
+        /// The job.
+        job: JobId,
+        /// An [`overlay::Up`], as bytes: only the front end looks at it.
+        said: Vec<u8>,
+    },
 }
 
 impl ToIoNode {
     /// Whether it is said again over the next connection if this one ends before the I/O node says that it has read it.
     #[must_use]
     pub const fn must_arrive(&self) -> bool {
-        !matches!(self, Self::Ready(_) | Self::Pong { .. } | Self::Ras(_) | Self::Inspected(_))
+        // An overlay does without what is lost: answers come again when they are asked for again.
+        !matches!(self, Self::Ready(_) | Self::Pong { .. } | Self::Ras(_) | Self::Inspected(_) | Self::Overlay { .. })
     }
 }
 

@@ -5,6 +5,8 @@ use core::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::NODE_ADDRESSES_MAX;
+
 /// Number of a compute node in its cluster, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NodeId(pub u32);
@@ -111,11 +113,20 @@ pub fn is_in_job_network(address: Ipv4Addr) -> bool {
 }
 
 impl NodeId {
+    /// Address of the first one.
+    const FIRST: u32 = 0x0a40_0001;
+
     /// The node's address in the cluster's network, which no program sees: `10.64.0.1` counted up by the node's number,
     /// which has to be below [`crate::limits::NODE_ADDRESSES_MAX`] to stay clear of jobs' addresses.
     #[must_use]
     pub fn address(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(0x0a40_0001_u32.wrapping_add(self.0))
+        Ipv4Addr::from_bits(Self::FIRST.wrapping_add(self.0))
+    }
+
+    /// The node that has an address, if there may be such a one.
+    #[must_use]
+    pub fn of(address: Ipv4Addr) -> Option<Self> {
+        address.to_bits().checked_sub(Self::FIRST).filter(|number| *number < NODE_ADDRESSES_MAX).map(Self)
     }
 }
 

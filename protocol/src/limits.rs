@@ -393,8 +393,28 @@ pub const OVERLAY_CHILDREN_MAX: usize = 64;
 /// Ranks with the largest values of a metric that a summary names.
 pub const OVERLAY_TOP_RANKS_MAX: usize = 4;
 
-/// A message of an overlay, bytes: more than what ranks did in an epoch takes at its largest.
-pub const OVERLAY_MESSAGE_BYTES_MAX: usize = 272 << 10;
+/// A message of an overlay, bytes: it fits into a frame of any channel. Nearly all are far shorter; a part that is
+/// longer is lost, and counted.
+pub const OVERLAY_MESSAGE_BYTES_MAX: usize = 240 << 10;
+
+/// Communication processes of an overlay on one node.
+pub const OVERLAY_NODE_PROCESSES_MAX: usize = 64;
+
+/// Length of an epoch, ns: at least this …
+pub const OVERLAY_PERIOD_NS_MIN: u64 = 10_000_000;
+
+/// … and at most that.
+pub const OVERLAY_PERIOD_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Orders of a front end that an I/O node keeps for each node of a job, to say them again when a connection was lost; the
+/// oldest go first.
+pub const OVERLAY_ORDERS_KEPT_MAX: usize = 256;
+
+/// Epochs for which a front end knows which ranks were missing since then; beyond, the two last ones count as one.
+pub const OVERLAY_MISSING_SINCE_MAX: usize = 64;
+
+/// Port on which nodes listen for those that are below their communication processes.
+pub const OVERLAY_PORT: u16 = 7007;
 
 /// How long an epoch waits at a process for parts that are late, from the first one on, for each process on the way
 /// from there to the back ends, ns.

@@ -18,6 +18,7 @@ use crate::control::{Dying, Ends, JobFailure, MemoryStatus, NodeStatus, Waiting}
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
 use crate::inspect::{Inspect, Inspected};
 use crate::keep::{KeepFile, KeepProgress, Kept};
+use crate::overlay;
 use crate::personality::NodeKey;
 use crate::ranks::Ranks;
 use crate::ras::RasEvent;
@@ -32,7 +33,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and another one ends the I/O node with an error.
-pub const VERSION: u16 = 20;
+pub const VERSION: u16 = 21;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -179,6 +180,15 @@ pub enum ToPset {
         job: JobId,
         /// How many were made since it began.
         made: u64,
+    },
+    /// The front end of a job's overlay says something to a node; once, whatever becomes of the node's connection.
+    Overlay {
+        /// The job.
+        job: JobId,
+        /// The node.
+        node: NodeId,
+        /// What it says.
+        order: overlay::Down,
     },
 }
 
@@ -412,6 +422,15 @@ pub enum FromPset {
         job: JobId,
         /// As [`crate::control::ToIoNode::Joined`].
         nodes: u32,
+    },
+    /// A node says something to the front end of a job's overlay. Not said when too much waits for the service node.
+    Overlay {
+        /// The node.
+        node: NodeId,
+        /// The job.
+        job: JobId,
+        /// As [`crate::control::ToIoNode::Overlay`].
+        said: Vec<u8>,
     },
 }
 

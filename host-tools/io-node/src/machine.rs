@@ -23,6 +23,7 @@ mod nodes;
 mod orders;
 mod outbox;
 mod output;
+mod overlays;
 mod peers;
 mod ranks;
 mod regions;
@@ -136,6 +137,7 @@ impl Machine {
             | ToPset::NodeLost { .. }
             | ToPset::Joined(_)
             | ToPset::Spawned(_)
+            | ToPset::Overlay { .. }
             | ToPset::Forget { .. }
             | ToPset::Input { .. }
             | ToPset::OutputTaken { .. } => self.order_for_job(order, now),

@@ -100,6 +100,7 @@ impl Orders {
             | ToIoNode::WantsCheckpoint { .. }
             | ToIoNode::Spawns(_)
             | ToIoNode::Joined { .. }
+            | ToIoNode::Overlay { .. }
             | ToIoNode::Retained(_)
             | ToIoNode::Ras(_)
             | ToIoNode::Inspected(_)

@@ -18,10 +18,11 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use coppice_protocol::control::{MemoryStatus, NodeStatus, Order, RankReport};
+use coppice_protocol::control::{MemoryStatus, NodeStatus, Order, OverlayOrder, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
+use coppice_protocol::overlay;
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::session::Channel;
 use coppice_protocol::spawn::{Joined, Spawned};
@@ -80,6 +81,9 @@ pub trait Processes: Send + Sync {
 
     /// This came of what a rank wanted to be started.
     fn spawned(&self, spawned: Spawned);
+
+    /// The front end of a job's overlay says something. What it is to hear is said by `say`.
+    fn overlay(&self, order: OverlayOrder, say: Arc<dyn Fn(overlay::Up) + Send + Sync>);
 
     /// No rank of `job` runs on any node: gives up what is kept of it for ranks elsewhere. Nothing of that is left when
     /// the future is done.

@@ -16,6 +16,7 @@ pub mod launch;
 pub mod limits;
 pub mod memory;
 pub mod net;
+pub mod overlay;
 pub mod pmi;
 pub mod process;
 pub mod quota;

@@ -334,3 +334,24 @@ pub const REGION_LOOK_NS: u64 = 10_000_000;
 /// Process id of rank 0, and the highest that there is, as on Linux. Those of the ranks of a job differ, so that names
 /// made from them do.
 pub const PROCESS_IDS: (u32, u32) = (1000, 4_194_303);
+
+/// What a job's overlay on a node is charged with, bytes: its processes, parts that wait, and connections.
+pub const OVERLAY_NODE_BYTES: usize = 256 * 1024;
+
+/// Frames that wait to be said to a node. Further ones push out the oldest, which count as lost.
+pub const OVERLAY_LINE_FRAMES_MAX: usize = 16;
+
+/// Receive and transmit buffer of a connection between nodes for an overlay, bytes each.
+pub const OVERLAY_BUFFER_BYTES: usize = 8 * 1024;
+
+/// How long a frame may take to get into the buffer of a connection, ns; then it is broken off, with what waits for it.
+pub const OVERLAY_WRITE_NS_MAX: u64 = 5_000_000_000;
+
+/// Connections that wait to be accepted; a further one is refused.
+pub const OVERLAY_BACKLOG_MAX: usize = 16;
+
+/// Connections of nodes that have something to say to processes here; a further one is broken off.
+pub const OVERLAY_CALLERS_MAX: usize = 64;
+
+/// How long a connection may be there without having said for which job it is, ns.
+pub const OVERLAY_STRANGER_NS_MAX: u64 = 5_000_000_000;

@@ -16,6 +16,7 @@ use crate::launch::{self, ProcessTable};
 use crate::limits::SOCKETS_EIGHTHS;
 use crate::memory::Retention;
 use crate::net::{Credentials, IoNode, NicDevice, drive};
+use crate::overlay::Overlays;
 use crate::pmi::Pmi;
 use crate::process::NodeFacts;
 use crate::quota::{Quota, Store};
@@ -105,7 +106,9 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let pmi = Pmi::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota));
     executor::spawn(pmi.clone().listen())?;
     executor::spawn(pmi.clone().serve(Arc::new(stack.clone())))?;
-    let processes = ProcessTable::new(facts, pmi);
+    let overlays = Overlays::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota));
+    executor::spawn_program(overlays.clone().listen())?;
+    let processes = ProcessTable::new(facts, pmi, overlays);
     let agent = agent::Node {
         credentials,
         ship,

@@ -45,7 +45,8 @@ impl BackEnds {
         }
     }
 
-    /// What ranks did in an epoch, which has ended. Of those that nobody hears nothing is said.
+    /// What ranks did in an epoch, which has ended. Of those that nobody hears nothing is said; of those that are gone
+    /// is said that there is nothing, so that nobody waits for them.
     pub fn submit(&mut self, epoch: u64, values: &BTreeMap<Rank, Values>) {
         for (ranks, sending) in &mut self.groups {
             let mut part = Part::none(epoch);
@@ -55,9 +56,7 @@ impl BackEnds {
                     break;
                 }
             }
-            if part.ranks().count() > 0 {
-                sending.send(false, part);
-            }
+            sending.send(false, part);
         }
     }
 

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::gathering::{Gathering, Taken};
+use super::missing::Missing;
 use super::message::{Child, Down, Generation, Source, Up};
 use super::part::{NotMerged, Part};
 use super::placement::{Host, best_effort_average, comprehensive};
@@ -87,8 +88,35 @@ pub struct FrontEnd {
     apart: Vec<Part>,
     /// Parts that came too late, and such of which some ranks were there before.
     dropped: u64,
+    missing: Missing,
     orders: VecDeque<(NodeId, Down)>,
     events: VecDeque<Event>,
+}
+
+/// How far an overlay is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nodes say that they are there.
+    Listening,
+    /// Processes begin.
+    Starting,
+    /// Parts come.
+    Flowing,
+    /// It is over.
+    Over,
+}
+
+/// A process of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its index.
+    pub index: u32,
+    /// Where it runs.
+    pub node: NodeId,
+    /// Who is above it; nothing: the front end.
+    pub above: Option<u32>,
+    /// Who is below it, and of which ranks each may say something.
+    pub below: Vec<Child>,
 }
 
 impl FrontEnd {
@@ -110,6 +138,7 @@ impl FrontEnd {
             epochs: BTreeMap::new(),
             apart: Vec::new(),
             dropped: 0,
+            missing: Missing::default(),
             events: VecDeque::new(),
         }
     }
@@ -128,6 +157,46 @@ impl FrontEnd {
     #[must_use]
     pub const fn refused_and_dropped(&self) -> (u64, u64) {
         (self.gathering.refused, self.dropped)
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub const fn standing(&self) -> Standing {
+        match self.phase {
+            Phase::Listening(_) => Standing::Listening,
+            Phase::Starting(_) => Standing::Starting,
+            Phase::Flowing => Standing::Flowing,
+            Phase::Over => Standing::Over,
+        }
+    }
+
+    /// Processes that live, as they are to be.
+    #[must_use]
+    pub fn seats(&self) -> Vec<Seat> {
+        self.tree.seats()
+    }
+
+    /// Nodes that are there.
+    #[must_use]
+    pub fn nodes_here(&self) -> usize {
+        self.here.len()
+    }
+
+    /// Ranks that were in no epoch since this one, by that, the first ones first.
+    pub fn missing(&self) -> impl Iterator<Item = (u64, &Ranks)> {
+        self.missing.since()
+    }
+
+    /// Which start of the overlay it is.
+    #[must_use]
+    pub const fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// The job, and how it is looked at.
+    #[must_use]
+    pub const fn subject(&self) -> &Subject {
+        &self.subject
     }
 
     /// A node says something.
@@ -291,6 +360,7 @@ impl FrontEnd {
             for late in &late {
                 add(&mut whole, late, &mut self.dropped);
             }
+            self.missing.has_come(whole.epoch(), whole.ranks(), self.subject.size);
             self.events.push_back(Event::Epoch(whole.clone()));
             self.epochs.insert(whole.epoch(), whole);
         }
@@ -306,6 +376,7 @@ impl FrontEnd {
             // All of an epoch may be late.
             let whole = self.epochs.entry(part.epoch()).or_insert_with(|| Part::none(part.epoch()));
             if add(whole, &part, &mut self.dropped) {
+                self.missing.has_come(whole.epoch(), whole.ranks(), self.subject.size);
                 self.events.push_back(Event::Late(whole.clone()));
             }
         }

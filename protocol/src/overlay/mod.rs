@@ -15,10 +15,13 @@
 
 pub mod attach;
 mod back_ends;
+pub mod frame;
 mod front_end;
 mod gathering;
 mod message;
 mod metric;
+mod missing;
+mod node;
 mod part;
 pub mod placement;
 mod process;
@@ -29,9 +32,10 @@ pub mod topology;
 mod tree;
 
 pub use self::back_ends::BackEnds;
-pub use self::front_end::{Event, FrontEnd, Layout, Subject};
+pub use self::front_end::{Event, FrontEnd, Layout, Seat, Standing, Subject};
 pub use self::message::{Above, Child, Down, Generation, NoMessage, Source, Up};
 pub use self::metric::{METRICS, Metric, Unit};
+pub use self::node::Node;
 pub use self::part::{NotMerged, Part, Values};
 pub use self::process::Process;
 pub use self::sketch::{NoSketch, Sketch};

@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::attach::attach;
+use super::front_end::Seat;
 use super::message::{Above, Child, Down, Generation, Source};
 use super::topology::{Process, Topology};
 use crate::ids::{NodeId, Rank};
@@ -69,6 +70,16 @@ impl Tree {
     /// Processes that live.
     pub(super) fn living(&self) -> impl Iterator<Item = (u32, Process)> {
         (0..).zip(self.processes.iter().copied()).filter(|(index, _)| !self.dead.contains(index))
+    }
+
+    /// These, with who is above and below each.
+    pub(super) fn seats(&self) -> Vec<Seat> {
+        let children = self.children();
+        let seat = |(index, Process { node, parent }): (u32, Process)| {
+            let below = children.get(&Some(index)).map(listed).unwrap_or_default();
+            Seat { index, node, above: parent, below }
+        };
+        self.living().map(seat).collect()
     }
 
     /// The node of a process that lives.

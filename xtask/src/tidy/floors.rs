@@ -61,6 +61,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         &["abi", "clock", "errno", "executor", "files", "limits", "memory", "process", "quota", "random", "ship"],
     ),
     ("thread", &["abi", "clock", "errno", "executor", "memory", "process", "quota", "syscall"]),
+    ("overlay", &["clock", "errno", "executor", "limits", "net", "process", "quota", "sync"]),
     (
         "launch",
         &[
@@ -74,6 +75,7 @@ const FLOORS: &[(&str, &[&str])] = &[
             "limits",
             "memory",
             "net",
+            "overlay",
             "pmi",
             "process",
             "quota",
@@ -88,8 +90,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     (
         "start",
         &[
-            "agent", "clock", "executor", "launch", "limits", "memory", "net", "pmi", "process", "quota", "random",
-            "ras", "region", "ship", "staging",
+            "agent", "clock", "executor", "launch", "limits", "memory", "net", "overlay", "pmi", "process", "quota",
+            "random", "ras", "region", "ship", "staging",
         ],
     ),
 ];

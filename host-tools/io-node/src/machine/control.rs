@@ -38,6 +38,7 @@ impl Machine {
             ToIoNode::WantsCheckpoint { job } => self.wants_checkpoint(identity, job),
             ToIoNode::Spawns(spawn) => self.spawns(identity, spawn),
             ToIoNode::Joined { job, nodes } => self.known_to_have_joined(identity, job, nodes),
+            ToIoNode::Overlay { job, said } => self.overlay_says(identity, job, said),
             ToIoNode::Ras(event) => self.report(identity.node, event),
         }
     }

@@ -16,6 +16,7 @@ use super::calls::Turns;
 use super::effect::PlaceId;
 use super::input::Input;
 use super::output::Output;
+use super::overlays::Orders;
 use super::ranks::{RankState, Ranks};
 use crate::limits::SIGNALS_KEPT_MAX;
 
@@ -52,6 +53,8 @@ pub(super) struct Job {
     checkpointed: Option<u64>,
     /// Barriers that ranks were said to wait in or have left.
     waited: u64,
+    /// What its nodes were told of its overlay.
+    pub overlay: Orders,
 }
 
 /// The signals that a job was sent.
@@ -83,6 +86,7 @@ impl Job {
             spawned: BTreeMap::new(),
             checkpointed: None,
             waited: 0,
+            overlay: Orders::default(),
         }
     }
 

@@ -125,6 +125,7 @@ impl Machine {
         | ToPset::NodeLost { job, .. }
         | ToPset::Joined(Joined { job, .. })
         | ToPset::Spawned(Spawned { job, .. })
+        | ToPset::Overlay { job, .. }
         | ToPset::Forget { job }
         | ToPset::Input { job, .. }
         | ToPset::OutputTaken { job, .. }) = order
@@ -142,6 +143,7 @@ impl Machine {
             ToPset::NodeLost { job, node, ranks } => self.node_of_job_lost(job, node, ranks),
             ToPset::Joined(joined) => self.joined(joined),
             ToPset::Spawned(spawned) => self.spawned(spawned),
+            ToPset::Overlay { job, node, order } => self.order_overlay(job, node, order),
             ToPset::Forget { job } => self.forget(job, now),
             ToPset::Input { job, bytes } => self.input(job, &bytes),
             // Does not fit only on machines where nothing of this runs.
@@ -174,7 +176,8 @@ impl Machine {
                     if let Some(made) = self.jobs.get(id).and_then(Job::checkpointed) {
                         self.send_control(node, &ToNode::Checkpointed { job: id, made });
                     }
-                    for order in self.losses(id).into_iter().chain(self.of_spawns(id, node)) {
+                    let of_overlay = self.overlay_again(id, node);
+                    for order in self.losses(id).into_iter().chain(self.of_spawns(id, node)).chain(of_overlay) {
                         self.send_control(node, &order);
                     }
                     let signals = self.jobs.get(id).map(Job::signals).unwrap_or_default();

@@ -73,6 +73,11 @@ impl Outbox {
         self.queue.is_empty()
     }
 
+    /// Whether there is room also for what nobody misses.
+    pub(super) fn has_room_to_spare(&self) -> bool {
+        self.queue.len() < OUTBOX_MESSAGES_MAX / 2
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.queue.len() >= OUTBOX_MESSAGES_MAX
     }

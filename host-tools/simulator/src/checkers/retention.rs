@@ -71,6 +71,7 @@ impl Retention {
             | ToNode::NodeLost { .. }
             | ToNode::Joined(_)
             | ToNode::Spawned(_)
+            | ToNode::Overlay(_)
             | ToNode::Forget { .. } => {}
         }
     }

@@ -9,6 +9,7 @@ use coppice_core::executor::{SimulatedCore, spawn, spawn_program};
 use coppice_core::launch::ProcessTable;
 use coppice_core::memory::Retention;
 use coppice_core::net::Credentials;
+use coppice_core::overlay::Overlays;
 use coppice_core::pmi::Pmi;
 use coppice_core::process::NodeFacts;
 use coppice_core::quota::{Quota, Store};
@@ -174,6 +175,8 @@ impl Machine {
             let retained = Arc::clone(&retention);
             let neighbours = Arc::new(neighbours);
             let staging = Staging::new(Arc::clone(&neighbours) as _, Arc::clone(&quota), &retention);
+            let overlays = Overlays::new(node, Arc::clone(&neighbours) as _, Arc::clone(&quota));
+            let hearing = spawn_program(overlays.clone().listen());
             let pmi = Pmi::new(node, neighbours, Arc::clone(&quota));
             let listening = spawn(pmi.clone().listen());
             let network = Arc::new(NoSockets);
@@ -185,7 +188,7 @@ impl Machine {
                 debug_assert_eq!(tasks, [true; 2], "there are no other tasks");
             }
             let facts = NodeFacts::new(frames, (retention_of, quota_of), network, staging, region);
-            let table = ProcessTable::new(facts, pmi);
+            let table = ProcessTable::new(facts, pmi, overlays);
             let node = agent::Node {
                 credentials,
                 ship,
@@ -206,7 +209,7 @@ impl Machine {
                 },
             };
             let agent = spawn(agent::run(dialler, node));
-            let tasks = [shipping.is_ok(), reaping.is_ok(), listening.is_ok(), agent.is_ok()];
+            let tasks = [shipping.is_ok(), reaping.is_ok(), listening.is_ok(), hearing.is_ok(), agent.is_ok()];
             debug_assert_eq!(tasks, [true; 4], "there are no other tasks");
         });
     }

@@ -13,10 +13,11 @@ use coppice_core::ship::Client;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{FramePool, Usage};
 use coppice_hal::region::Region as Device;
-use coppice_protocol::control::{Launch, Order, RankReport};
+use coppice_protocol::control::{Launch, Order, OverlayOrder, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
+use coppice_protocol::overlay::Up;
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::spawn::{Joined, Spawned};
 use coppice_protocol::text::ByteString;
@@ -280,6 +281,10 @@ impl Processes for Watched {
 
     fn spawned(&self, spawned: Spawned) {
         self.table.spawned(spawned);
+    }
+
+    fn overlay(&self, order: OverlayOrder, say: Arc<dyn Fn(Up) + Send + Sync>) {
+        self.table.overlay(order, say);
     }
 
     fn forget(&self, job: JobId) -> BoxFuture<'static, ()> {

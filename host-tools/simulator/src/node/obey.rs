@@ -41,6 +41,7 @@ impl Life {
             | ToNode::NodeLost { .. }
             | ToNode::Joined(_)
             | ToNode::Spawned(_)
+            | ToNode::Overlay(_)
             | ToNode::Forget { .. }
             | ToNode::Taken { .. } => Ok(()),
         }

@@ -25,8 +25,8 @@ const START_NS: u64 = 12_000_000_000;
 enum Happens {
     /// A node hears what the front end says.
     Down(u32, Vec<u8>),
-    /// A process on a node hears somebody below it.
-    Up(u32, u32, Vec<u8>),
+    /// A process on a node hears somebody below it, who is on this other one.
+    Up { node: u32, index: u32, from: u32, bytes: Vec<u8> },
     /// The front end hears a node.
     Home(u32, Vec<u8>),
     /// An epoch ends on a node.
@@ -175,10 +175,12 @@ impl World {
                 }
                 self.flush(node);
             }
-            Happens::Up(node, index, bytes) => {
+            Happens::Up { node, index, from, bytes } => {
                 let here = &mut self.nodes[node as usize];
                 if !here.is_dead {
-                    here.handle_up(index, Up::decode(&bytes).map_err(broken)?, now_ns);
+                    let message = Up::decode(&bytes).map_err(broken)?;
+                    let is_heard = here.part.handle_up(NodeId(from), index, message, now_ns);
+                    ensure(is_heard, || format!("node {node} does not hear node {from}"))?;
                     self.flush(node);
                 }
             }
@@ -199,8 +201,8 @@ impl World {
                 self.front_end.handle_timeout(now_ns);
                 for node in 0..self.job.nodes {
                     let here = &mut self.nodes[node as usize];
-                    if !here.is_dead && here.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns) {
-                        here.handle_timeout(now_ns);
+                    if !here.is_dead && here.part.poll_timeout().is_some_and(|at_ns| at_ns <= now_ns) {
+                        here.part.handle_timeout(now_ns);
                         self.flush(node);
                     }
                 }
@@ -239,7 +241,7 @@ impl World {
 
     /// What a node has to say is on its way.
     fn flush(&mut self, node: u32) {
-        while let Some((above, message)) = self.nodes[node as usize].poll_transmit() {
+        while let Some((above, message)) = self.nodes[node as usize].part.poll_transmit(self.now_ns) {
             self.send(node, above, &message, 0);
         }
     }
@@ -255,7 +257,7 @@ impl World {
             }
             Above::Process { index, node } => {
                 let at_ns = self.arrival_ns(from, node.0);
-                self.at(at_ns, Happens::Up(node.0, index, bytes));
+                self.at(at_ns, Happens::Up { node: node.0, index, from, bytes });
             }
         }
     }
@@ -296,7 +298,7 @@ impl World {
                 }
             }
         }
-        let timeouts = self.nodes.iter().filter(|node| !node.is_dead).filter_map(Node::poll_timeout);
+        let timeouts = self.nodes.iter().filter(|node| !node.is_dead).filter_map(|node| node.part.poll_timeout());
         let next_ns = timeouts.chain(self.front_end.poll_timeout()).min();
         if let Some(at_ns) = next_ns.filter(|at_ns| self.clock_ns.is_none_or(|clock_ns| *at_ns < clock_ns)) {
             // Nobody listens to whoever never comes any more.

@@ -120,6 +120,10 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.forget(job);
                 Ok(())
             }
+            Ok(ToNode::Overlay(order)) => {
+                jobs.overlay(order);
+                Ok(())
+            }
             Ok(ToNode::Inspect(inspect)) => {
                 jobs.inspect(inspect);
                 Ok(())

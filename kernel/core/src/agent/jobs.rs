@@ -7,11 +7,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use coppice_protocol::control::{Exit, Launch, Order, RankReport, Signal, ToIoNode};
+use coppice_protocol::control::{Exit, Launch, Order, OverlayOrder, RankReport, Signal, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::inspect::held::NotTold;
 use coppice_protocol::inspect::{Answer, Inspect, Inspected};
 use coppice_protocol::keep::{Keep, KeepOutcome, Kept};
+use coppice_protocol::limits::OVERLAY_MESSAGE_BYTES_MAX;
+use coppice_protocol::overlay::Up;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::retain::{Discard, Discarded, HeldAs, Retain, RetainOutcome, Retained};
 use coppice_protocol::signal::{SIGKILL, SIGNAL_MAX};
@@ -315,6 +317,18 @@ impl<P: Processes + 'static> Jobs<P> {
     /// This came of what a rank wanted to be started.
     pub(super) fn spawned(&self, spawned: Spawned) {
         self.processes.spawned(spawned);
+    }
+
+    /// The front end of a job's overlay says something. What there is to say to it is no loss when much else is.
+    pub(super) fn overlay(&self, order: OverlayOrder) {
+        let (outbox, job) = (Arc::clone(&self.outbox), order.job);
+        let say = move |message: Up| {
+            let said = message.encode();
+            if said.len() <= OVERLAY_MESSAGE_BYTES_MAX {
+                outbox.offer(ToIoNode::Overlay { job, said });
+            }
+        };
+        self.processes.overlay(order, Arc::new(say));
     }
 
     /// No rank of a job runs anywhere.

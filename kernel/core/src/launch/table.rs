@@ -6,10 +6,11 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use coppice_protocol::control::{Order, RankReport};
+use coppice_protocol::control::{Order, OverlayOrder, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
 use coppice_protocol::keep::{Keep, KeepOutcome};
+use coppice_protocol::overlay::Up;
 use coppice_protocol::retain::{RetainedProgram, WalkCounts};
 use coppice_protocol::spawn::{Joined, Spawned};
 use coppice_protocol::trace::Traced;
@@ -20,6 +21,7 @@ use crate::abi::signal_set::{SIGCONT, SIGKILL, ends_by_default, stops_by_default
 use crate::agent::{Processes, Started};
 use crate::clock;
 use crate::net::BoxFuture;
+use crate::overlay::Overlays;
 use crate::pmi::Pmi;
 use crate::process::signals::{Outcome, Target};
 use crate::process::{End, Identity, JobsOnNode, NodeFacts, Process};
@@ -34,6 +36,7 @@ type Running = Arc<Mutex<BTreeMap<(JobId, Rank), KillSwitch>>>;
 pub struct ProcessTable {
     node: NodeFacts,
     pmi: Pmi,
+    overlays: Overlays,
     running: Running,
     jobs: Arc<JobsOnNode>,
 }
@@ -41,8 +44,9 @@ pub struct ProcessTable {
 impl ProcessTable {
     /// No process yet.
     #[must_use]
-    pub fn new(node: NodeFacts, pmi: Pmi) -> Self {
-        Self { node, pmi, running: Arc::new(Mutex::new(LockLevel::Jobs, BTreeMap::new())), jobs: Arc::default() }
+    pub fn new(node: NodeFacts, pmi: Pmi, overlays: Overlays) -> Self {
+        let running = Arc::new(Mutex::new(LockLevel::Jobs, BTreeMap::new()));
+        Self { node, pmi, overlays, running, jobs: Arc::default() }
     }
 }
 
@@ -178,7 +182,14 @@ impl Processes for ProcessTable {
         self.pmi.spawned(spawned);
     }
 
+    fn overlay(&self, order: OverlayOrder, say: Arc<dyn Fn(Up) + Send + Sync>) {
+        // Of one that has no rank here any more there is nothing to look at, and processes stay until it is over.
+        let job = self.jobs.find(order.job);
+        self.overlays.obey(order, job.as_ref(), say);
+    }
+
     fn forget(&self, job: JobId) -> BoxFuture<'static, ()> {
+        self.overlays.end(job);
         Box::pin(self.pmi.over(job))
     }
 }

@@ -1,0 +1,114 @@
+//! The performance overlay on a node: what its ranks do is looked at at the end of each epoch, and goes up the tree of
+//! communication processes, some of which may be here.
+//!
+//! What to say to whom is decided by [`coppice_protocol::overlay::Node`]; here are the time, the ranks, and the
+//! connections around it. A job has its part ([`job`]) from the moment at which its front end asks for it to the end of
+//! the job, or of the overlay. Nodes say what they have to say to processes elsewhere over TCP, each on a connection
+//! that it makes ([`line`](mod@line)) and on which it hears nothing.
+//!
+//! **Nothing of it comes before the programs.** Its tasks take turns with them as programs do, on the core that has had
+//! the least to do.
+
+mod door;
+mod job;
+mod line;
+mod sample;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use coppice_protocol::control::OverlayOrder;
+use coppice_protocol::ids::{JobId, NodeId};
+use coppice_protocol::overlay::{Down, Up};
+
+use self::job::OfJob;
+use crate::errno::Errno;
+use crate::executor;
+use crate::limits::OVERLAY_NODE_BYTES;
+use crate::net::Neighbours;
+use crate::process::JobOnNode;
+use crate::quota::Quota;
+use crate::sync::{LockLevel, Mutex};
+
+/// Says something to the front end.
+pub(crate) type Say = Arc<dyn Fn(Up) + Send + Sync>;
+
+/// The overlays of the jobs on this node. Clones are the same.
+#[derive(Clone)]
+pub struct Overlays {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    node: NodeId,
+    neighbours: Arc<dyn Neighbours>,
+    quota: Arc<Quota>,
+    jobs: Mutex<BTreeMap<JobId, Arc<OfJob>>>,
+}
+
+impl Overlays {
+    /// On `node`, with these neighbours. What they keep is charged to `quota`. [`Self::listen`] is to be run beside it.
+    #[must_use]
+    pub fn new(node: NodeId, neighbours: Arc<dyn Neighbours>, quota: Arc<Quota>) -> Self {
+        let jobs = Mutex::new(LockLevel::Jobs, BTreeMap::new());
+        Self { shared: Arc::new(Shared { node, neighbours, quota, jobs }) }
+    }
+
+    /// The front end of a job says something; `job`, if ranks of it are here. What it is to hear is said by `say`.
+    pub(crate) fn obey(&self, order: OverlayOrder, job: Option<&Arc<JobOnNode>>, say: Say) {
+        let of_job = match (&order.order, job) {
+            (Down::Announce { .. }, Some(job)) => match self.begin(job, say) {
+                Ok(of_job) => of_job,
+                Err(errno) => return log::warn!("overlay of job {}: {errno}", order.job),
+            },
+            _ => match self.find(order.job) {
+                Some(of_job) => of_job,
+                None => return,
+            },
+        };
+        let is_end = matches!(order.order, Down::End { .. });
+        of_job.obey(order.number, order.order, job);
+        if is_end {
+            self.end(order.job);
+        }
+    }
+
+    /// The part of a job's overlay that is here, or a new one.
+    fn begin(&self, job: &Arc<JobOnNode>, say: Say) -> Result<Arc<OfJob>, Errno> {
+        if let Some(of_job) = self.find(job.id) {
+            return Ok(of_job);
+        }
+        // A node has the ranks of one job at a time: others are over.
+        let over: Vec<JobId> = self.shared.jobs.lock().keys().copied().collect();
+        over.into_iter().for_each(|id| self.end(id));
+        let charge = self.shared.quota.charge(OVERLAY_NODE_BYTES)?;
+        let neighbours = Arc::clone(&self.shared.neighbours);
+        let of_job = Arc::new(OfJob::new(self.shared.node, job, neighbours, say, charge));
+        self.shared.jobs.lock().insert(job.id, Arc::clone(&of_job));
+        let running = Arc::clone(&of_job);
+        if executor::spawn_program(async move { running.run().await }).is_err() {
+            self.end(job.id);
+            return Err(Errno::EAGAIN);
+        }
+        Ok(of_job)
+    }
+
+    /// A job is over, or nobody wants to know any more what it does.
+    pub(crate) fn end(&self, id: JobId) {
+        let of_job = self.shared.jobs.lock().remove(&id);
+        if let Some(of_job) = of_job {
+            of_job.end();
+        }
+    }
+
+    fn find(&self, id: JobId) -> Option<Arc<OfJob>> {
+        self.shared.jobs.lock().get(&id).cloned()
+    }
+
+    fn find_signed(&self, signature: u64) -> Option<Arc<OfJob>> {
+        self.shared.jobs.lock().values().find(|of_job| of_job.keys().signature() == signature).cloned()
+    }
+}

@@ -1,0 +1,297 @@
+//! A job's overlay as far as it is on this node: its end of epochs, and what is to be said to whom.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+
+use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::overlay::frame::Keys;
+use coppice_protocol::overlay::{Above, Down, Node, Up};
+use coppice_protocol::ranks::Ranks;
+
+use super::sample::Samples;
+use super::{Say, line};
+use crate::clock;
+use crate::executor::{self, Either, WaitQueue, race};
+use crate::limits::OVERLAY_LINE_FRAMES_MAX;
+use crate::net::Neighbours;
+use crate::process::JobOnNode;
+use crate::quota::Charge;
+use crate::sync::{LockLevel, Mutex};
+
+/// See this module.
+pub(super) struct OfJob {
+    id: JobId,
+    job: Weak<JobOnNode>,
+    keys: Keys,
+    neighbours: Arc<dyn Neighbours>,
+    say: Say,
+    state: Mutex<State>,
+    /// Told of every change that somebody may wait for.
+    changed: WaitQueue,
+}
+
+struct State {
+    node: Node,
+    /// Number of the last order that was obeyed.
+    obeyed: u32,
+    samples: Samples,
+    /// What waits to be said to each node, as frames: at most [`OVERLAY_LINE_FRAMES_MAX`], the oldest go. Who is in it
+    /// has a task.
+    lines: BTreeMap<NodeId, VecDeque<Vec<u8>>>,
+    /// The last epoch of which something was said.
+    said: Option<u64>,
+    is_over: bool,
+    /// Frames that nobody took in time.
+    lost: u64,
+    _charge: Charge,
+}
+
+/// What has become of a change.
+#[derive(Default)]
+struct Outcome {
+    to_front_end: Vec<Up>,
+    /// Nodes that are to be called.
+    called: Vec<NodeId>,
+}
+
+impl OfJob {
+    pub(super) fn new(
+        node: NodeId,
+        job: &Arc<JobOnNode>,
+        neighbours: Arc<dyn Neighbours>,
+        say: Say,
+        charge: Charge,
+    ) -> Self {
+        let state = State {
+            node: Node::new(node),
+            obeyed: 0,
+            samples: Samples::default(),
+            lines: BTreeMap::new(),
+            said: None,
+            is_over: false,
+            lost: 0,
+            _charge: charge,
+        };
+        Self {
+            id: job.id,
+            job: Arc::downgrade(job),
+            keys: Keys::derive(&job.world.key, job.id),
+            neighbours,
+            say,
+            state: Mutex::new(LockLevel::Interest, state),
+            changed: WaitQueue::new(),
+        }
+    }
+
+    pub(super) fn id(&self) -> JobId {
+        self.id
+    }
+
+    pub(super) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    pub(super) fn neighbours(&self) -> &dyn Neighbours {
+        &*self.neighbours
+    }
+
+    /// The front end says something.
+    pub(super) fn obey(self: &Arc<Self>, number: u32, order: Down, job: Option<&Arc<JobOnNode>>) {
+        let processes = job.map(|job| job.processes()).unwrap_or_default();
+        let first = matches!(order, Down::Announce { .. }).then(|| Samples::from_now_on(&processes));
+        let ranks: Ranks = processes.iter().map(|process| process.identity.rank).collect();
+        self.change(|state, now_ns| {
+            // It is said again over each new connection; what asks for an answer is answered again.
+            let is_answered = matches!(order, Down::Announce { .. } | Down::Begin { .. });
+            if number <= state.obeyed && !is_answered {
+                return;
+            }
+            state.obeyed = state.obeyed.max(number);
+            let before = state.node.generation();
+            let answer = state.node.handle_down(order, &ranks, now_ns);
+            if state.node.generation() != before {
+                // What was done before nobody has asked for.
+                (state.samples, state.said) = (first.unwrap_or_default(), None);
+            }
+            answer
+        });
+    }
+
+    /// Somebody on another node says something to a process here. False: it cannot be.
+    pub(super) fn hear(self: &Arc<Self>, from: NodeId, process: u32, message: Up) -> bool {
+        let mut is_sound = false;
+        self.change(|state, now_ns| {
+            is_sound = state.node.handle_up(from, process, message, now_ns);
+            None
+        });
+        is_sound
+    }
+
+    /// Changes what is there, and passes on what comes of it.
+    fn change(self: &Arc<Self>, change: impl FnOnce(&mut State, u64) -> Option<Up>) {
+        let outcome = {
+            let mut state = self.state.lock();
+            if state.is_over {
+                return;
+            }
+            let now_ns = executor::now_ns();
+            let answer = change(&mut state, now_ns);
+            state.outcome(answer, &self.keys, now_ns)
+        };
+        for message in outcome.to_front_end {
+            (self.say)(message);
+        }
+        for node in outcome.called {
+            let (this, calls) = (Arc::clone(self), Arc::clone(self));
+            if executor::spawn_program(async move { line::speak(calls, node).await }).is_err() {
+                // The next message tries again.
+                this.state.lock().lines.remove(&node);
+            }
+        }
+        self.changed.wake_all();
+    }
+
+    /// Looks at the ranks at the end of each epoch, and at the time for the processes here, until it is over.
+    pub(super) async fn run(self: Arc<Self>) {
+        loop {
+            let (at_ns, period_ns) = {
+                let state = self.state.lock();
+                if state.is_over {
+                    return;
+                }
+                let period_ns = state.node.period_ns();
+                let epoch_ns = period_ns.map(|period_ns| executor::now_ns().saturating_add(left_of_epoch(period_ns)));
+                (epoch_ns.into_iter().chain(state.node.poll_timeout()).min(), period_ns)
+            };
+            let put_forward = self.changed.wait_until(|| self.is_due_before(at_ns, period_ns).then_some(()));
+            match at_ns {
+                Some(at_ns) => drop(race(put_forward, executor::sleep_until(at_ns)).await),
+                None => put_forward.await,
+            }
+            self.end_epoch();
+            self.change(|state, now_ns| {
+                state.node.handle_timeout(now_ns);
+                None
+            });
+        }
+    }
+
+    /// Whether something else is due earlier than that.
+    fn is_due_before(&self, at_ns: Option<u64>, period_ns: Option<u64>) -> bool {
+        let state = self.state.lock();
+        let earlier = state.node.poll_timeout().is_some_and(|due_ns| at_ns.is_none_or(|at_ns| due_ns < at_ns));
+        state.is_over || state.node.period_ns() != period_ns || earlier
+    }
+
+    /// Says what the ranks did in the epoch that has ended, if that was not said.
+    fn end_epoch(self: &Arc<Self>) {
+        let (period_ns, said) = {
+            let state = self.state.lock();
+            (state.node.period_ns(), state.said)
+        };
+        let Some((job, period_ns)) = self.job.upgrade().zip(period_ns) else { return };
+        let Some(epoch) = (clock::realtime_ns() / period_ns).checked_sub(1) else { return };
+        // The first one is not whole.
+        if said.is_none_or(|said| epoch <= said) {
+            if said.is_none() {
+                self.state.lock().said = Some(epoch);
+            }
+            return;
+        }
+        let processes = job.processes();
+        let values: Vec<(Rank, _)> =
+            processes.iter().map(|process| (process.identity.rank, Samples::look(process))).collect();
+        drop((processes, job));
+        self.change(|state, _| {
+            state.said = Some(epoch);
+            let values = state.samples.since_last(values);
+            state.node.submit(epoch, &values);
+            None
+        });
+    }
+
+    /// The next frame for a node, when there is one; nothing when it is over.
+    pub(super) async fn next_frame(&self, node: NodeId) -> Option<Vec<u8>> {
+        self.changed
+            .wait_until(|| {
+                let mut state = self.state.lock();
+                if state.is_over {
+                    return Some(None);
+                }
+                state.lines.get_mut(&node).and_then(VecDeque::pop_front).map(Some)
+            })
+            .await
+    }
+
+    /// Nobody can be reached on that node: what waits for it is lost, and who comes next calls again.
+    pub(super) fn give_up(&self, node: NodeId) {
+        let mut state = self.state.lock();
+        let waited = state.lines.remove(&node).map_or(0, |line| line.len() as u64);
+        state.lost += waited;
+    }
+
+    /// Waits until it is over.
+    pub(super) async fn over(&self) {
+        self.changed.wait_until(|| self.is_over().then_some(())).await;
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.state.lock().is_over
+    }
+
+    /// Ends it, with its tasks.
+    pub(super) fn end(&self) {
+        let gone = {
+            let mut state = self.state.lock();
+            state.is_over = true;
+            core::mem::take(&mut state.lines)
+        };
+        drop(gone);
+        if let Some(job) = self.job.upgrade() {
+            Samples::end(&job.processes());
+        }
+        self.changed.wake_all();
+    }
+}
+
+impl State {
+    fn outcome(&mut self, answer: Option<Up>, keys: &Keys, now_ns: u64) -> Outcome {
+        let mut outcome = Outcome::default();
+        outcome.to_front_end.extend(answer);
+        while let Some((above, message)) = self.node.poll_transmit(now_ns) {
+            let Above::Process { index, node } = above else {
+                outcome.to_front_end.push(message);
+                continue;
+            };
+            let Some(frame) = keys.seal(index, &message) else {
+                self.lost += 1;
+                continue;
+            };
+            if !self.lines.contains_key(&node) {
+                outcome.called.push(node);
+            }
+            let line = self.lines.entry(node).or_default();
+            if line.len() >= OVERLAY_LINE_FRAMES_MAX {
+                line.pop_front();
+                self.lost += 1;
+            }
+            line.push_back(frame);
+        }
+        outcome
+    }
+}
+
+/// How long it is until the epoch ends in which we are, ns: they begin where the time since 1970 is a multiple of their
+/// length, so that they are the same on all nodes.
+fn left_of_epoch(period_ns: u64) -> u64 {
+    period_ns - clock::realtime_ns() % period_ns
+}
+
+/// Whichever comes first.
+pub(super) async fn unless_over<T>(of_job: &OfJob, what: impl Future<Output = T>) -> Option<T> {
+    match race(of_job.over(), what).await {
+        Either::First(()) => None,
+        Either::Second(result) => Some(result),
+    }
+}

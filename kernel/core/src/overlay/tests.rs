@@ -1,0 +1,1 @@
+//! Nodes of a job with an overlay, over simulated links.
