@@ -60,6 +60,8 @@ pub enum RasKind {
     CheckpointFailed,
     /// A job that has lost a node does not go on from a checkpoint.
     RestartFailed,
+    /// A node says to the overlay of a job what it cannot know.
+    Overlay,
 }
 
 /// One event as a node reports it. Node and time are added by whoever records it.

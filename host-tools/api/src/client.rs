@@ -30,6 +30,7 @@ use crate::keep::{KeepNews, KeepOrder, KeepReport};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_ANSWER_TIME_MAX, STATE_BYTES_MAX};
 use crate::link::{LinkOrder, LinksQuery, LinksView};
 use crate::node::NodeView;
+use crate::overlay::{OverlayOrder, OverlayView, ProfileQuery, ProfileView};
 use crate::output::LogQuery;
 use crate::paths::ClusterPaths;
 use crate::presence;
@@ -248,6 +249,31 @@ impl Client {
     /// [`ApiError`].
     pub async fn cut(&self, job: u64, order: CutOrder) -> Result<CutView, ApiError> {
         self.post(&format!("/v1/jobs/{job}/cut"), &order).await
+    }
+
+    /// How a job's overlay is.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such job, or it has ended.
+    pub async fn overlay(&self, job: u64) -> Result<OverlayView, ApiError> {
+        self.get(&format!("/v1/jobs/{job}/overlay")).await
+    }
+
+    /// Begins a job's overlay, or ends it, and says how it is then.
+    ///
+    /// # Errors
+    /// As [`Self::overlay`], and if it cannot be as it is wanted.
+    pub async fn order_overlay(&self, job: u64, order: &OverlayOrder) -> Result<OverlayView, ApiError> {
+        self.post(&format!("/v1/jobs/{job}/overlay"), order).await
+    }
+
+    /// What was recorded of a job's overlays.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such job.
+    pub async fn profile(&self, job: u64, query: ProfileQuery) -> Result<ProfileView, ApiError> {
+        let limit = query.limit.map(|limit| format!("?limit={limit}")).unwrap_or_default();
+        self.get(&format!("/v1/jobs/{job}/profile{limit}")).await
     }
 
     /// The newest RAS events, the newest last.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::ahead::AheadDecision;
 use crate::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
 use crate::output::OutputView;
+use crate::overlay::OverlayWish;
 use crate::retain::{Placement, RetainAnswer, RetentionSummary};
 use crate::staging::{ProgramStaging, Scheme, Staged, StagedView};
 use crate::transfer::TransferView;
@@ -90,6 +91,9 @@ pub struct Submission {
     /// Checkpoints are made of it by itself, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_policy: Option<CheckpointPolicy>,
+    /// It has a performance overlay from its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<OverlayWish>,
 }
 
 /// A rank that has started a job.
@@ -145,6 +149,7 @@ impl Submission {
             restarted_from: None,
             spawned_by: None,
             checkpoint_policy: None,
+            overlay: None,
         }
     }
 

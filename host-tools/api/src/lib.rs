@@ -2,8 +2,8 @@
 //!
 //! A cluster is one `coppiced` process. It answers HTTP/1.1 on a Unix socket that only its user may open; where that
 //! socket and everything else of a cluster lies is [`paths`]. Listings and orders are JSON ([`cluster`], [`node`],
-//! [`job`], [`checkpoint`], [`inspect`], [`keep`], [`link`], [`ras`], [`program`], [`retain`]); what a job writes, or
-//! is kept of that ([`output`]), comes as binary frames ([`stream`]), so that output is neither encoded nor copied more
+//! [`job`], [`checkpoint`], [`inspect`], [`keep`], [`link`], [`overlay`], [`ras`], [`program`], [`retain`]); what a job
+//! writes, or is kept of that ([`output`]), comes as binary frames ([`stream`]), so that output is neither encoded nor copied more
 //! than needed.
 //! [`client`] is the typed way to all of it.
 //!
@@ -27,6 +27,7 @@ pub mod limits;
 pub mod link;
 pub mod node;
 pub mod output;
+pub mod overlay;
 pub mod path;
 pub mod paths;
 pub mod presence;

@@ -226,6 +226,12 @@ impl ClusterPaths {
         self.state.join("coppice.db")
     }
 
+    /// What overlays of jobs have gathered.
+    #[must_use]
+    pub fn profiles(&self) -> PathBuf {
+        self.state.join("profiles.db")
+    }
+
     /// Room on the disk for records that cannot be written to the database for now.
     #[must_use]
     pub fn reserve(&self) -> PathBuf {

@@ -8,6 +8,7 @@ mod gdb;
 mod job_options;
 mod link;
 mod objects;
+mod overlay;
 mod run;
 mod stage;
 mod trace;
@@ -29,6 +30,7 @@ pub(crate) use self::detached::{Attach, Logs, Wait};
 pub(crate) use self::gdb::Gdb;
 pub(crate) use self::link::Link;
 pub(crate) use self::objects::Objects;
+pub(crate) use self::overlay::{Overlay, OverlayAction, Profile, RunOverlay};
 pub(crate) use self::run::Run;
 pub(crate) use self::stage::{Stage, StageNodes};
 pub(crate) use self::trace::Trace;
@@ -110,6 +112,10 @@ pub(crate) enum Command {
     /// Make all ranks of a job data and make them again from that, on all nodes at once
     #[command(hide = true)]
     Cut(Cut),
+    /// Look at what the ranks of a job do while they do it, or show that
+    Overlay(Overlay),
+    /// Show where the time of a job's ranks went, as its overlay recorded it
+    Profile(Profile),
     /// List what the ranks of a job have open: files, pipes, sockets, timers and the like
     Objects(Objects),
     /// Write a core file of a rank that runs, for a debugger; the rank goes on

@@ -15,6 +15,8 @@ pub(crate) mod listings;
 pub(crate) mod logs;
 pub(crate) mod objects;
 pub(crate) mod orders;
+pub(crate) mod overlay;
+pub(crate) mod profile;
 pub(crate) mod stage;
 mod transfers;
 pub(crate) mod up;

@@ -67,6 +67,8 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Checkpoint(order) => commands::checkpoints::checkpoint(&client()?, order).await?,
         Command::Checkpoints(order) => return commands::checkpoints::checkpoints(&client()?, order).await,
         Command::Restart(restart) => return run::restart::restart(&client()?, restart).await,
+        Command::Overlay(overlay) => commands::overlay::overlay(&client()?, overlay).await?,
+        Command::Profile(profile) => commands::profile::profile(&client()?, profile).await?,
         Command::Objects(objects) => commands::objects::objects(&client()?, objects).await?,
         Command::Core(core) => commands::core::core(&client()?, core).await?,
         Command::Gdb(gdb) => return commands::gdb::gdb(&client()?, &arguments.cluster, gdb).await,

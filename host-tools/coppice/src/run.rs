@@ -210,6 +210,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         restarted_from: None,
         spawned_by: None,
         checkpoint_policy: run.automatic.policy().map_err(|wrong| anyhow!(wrong))?,
+        overlay: run.overlay.wish()?,
     })
 }
 

@@ -98,6 +98,15 @@ pub(crate) fn parse_checkpoint_interval(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("give a time of at least {} s, such as 30s or 10m", least.as_secs_f64()))
 }
 
+/// `10`, `0.5`, `10Hz`: how often a second, as the time between, ms.
+pub(crate) fn parse_rate(text: &str) -> Result<u64, String> {
+    let rate: Option<f64> = text.strip_suffix("Hz").unwrap_or(text).parse().ok();
+    // What is out of range the service node says.
+    let period_ms = rate.filter(|rate| *rate > 0.0).map(|rate| (1000.0 / rate).round());
+    let fits = period_ms.filter(|ms| (1.0..1e15).contains(ms)).map(|ms| ms as u64);
+    fits.ok_or_else(|| "give how often a second, such as 1, 10 or 0.5".to_owned())
+}
+
 /// A time that a link may take.
 pub(crate) fn parse_latency(text: &str) -> Result<Duration, String> {
     let latency = parse_duration(text)?;

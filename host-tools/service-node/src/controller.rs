@@ -25,6 +25,7 @@ mod links;
 mod node;
 mod nodes;
 mod output;
+mod overlays;
 mod programs;
 mod ranks;
 mod regions;
@@ -72,6 +73,8 @@ use self::links::Links;
 use self::node::{Node, Nodes};
 pub use self::output::KeptLog;
 use self::output::Logs;
+use self::overlays::Overlays;
+pub(crate) use self::overlays::check as check_overlay;
 pub use self::regions::Objects;
 use self::regions::Regions;
 pub use self::requests::{Answer, Refused, Request};
@@ -149,6 +152,7 @@ pub struct Controller<P> {
     forgets: Forgets,
     inspections: Inspections,
     regions: Regions,
+    overlays: Overlays,
     keeps: Keeps,
     hearing: Hearing,
     scheduler: Scheduler,
@@ -200,6 +204,7 @@ impl<P: Plant> Controller<P> {
             forgets: Forgets::default(),
             inspections: Inspections::default(),
             regions: Regions::default(),
+            overlays: Overlays::default(),
             keeps: Keeps::default(),
             hearing: Hearing::default(),
             scheduler: Scheduler::default(),
@@ -293,6 +298,7 @@ impl<P: Plant> Controller<P> {
             self.forgets.deadline(),
             self.inspections.deadline(),
             self.regions.deadline(),
+            self.overlays.deadline(),
             self.logs.deadline(),
             self.links.orders.deadline(),
             self.shutdown_deadline,
@@ -316,6 +322,7 @@ impl<P: Plant> Controller<P> {
         self.advance_forgets(now);
         self.inspections.give_up(now);
         self.regions.give_up(now);
+        self.advance_overlays(now);
         self.give_up_logs(now);
         self.advance_links(now);
         self.advance_shutdown(now);

@@ -11,6 +11,7 @@ mod inspect;
 mod jobs;
 mod links;
 mod logs;
+mod overlays;
 mod programs;
 mod restart;
 mod spawn;
@@ -97,6 +98,8 @@ impl Api {
             .route("/v1/jobs/{job}/cut", post(cut::cut))
             .route("/v1/jobs/{job}/checkpoint", post(checkpoint::checkpoint))
             .route("/v1/jobs/{job}/restart", post(restart::restart))
+            .route("/v1/jobs/{job}/overlay", get(overlays::show).post(overlays::order))
+            .route("/v1/jobs/{job}/profile", get(overlays::profile))
             .route("/v1/jobs/{job}/trace", get(streams::trace))
             .route("/v1/jobs/{job}/attach", get(streams::attach))
             .route("/v1/jobs/{job}/log", get(logs::log))

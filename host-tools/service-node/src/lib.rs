@@ -23,6 +23,7 @@ pub mod options;
 pub mod output;
 pub mod plant;
 pub mod processes;
+pub mod profiles;
 pub mod records;
 pub mod scheduler;
 pub mod store;

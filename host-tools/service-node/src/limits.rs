@@ -343,3 +343,21 @@ const _: () = assert!(coppice_api::descriptors::SERVICE_NODE_LOG_THREADS as usiz
 
 /// What is read of a log becomes frames of a stream.
 const _: () = assert!(LOG_RECORD_BYTES_MAX <= coppice_api::limits::STREAM_FRAME_BYTES_MAX);
+
+/// Messages of nodes to a job's overlay that make no sense and are told as events; all are counted.
+pub const OVERLAY_LIES_TOLD_MAX: u64 = 16;
+
+/// Epochs of overlays that wait to be recorded. A further one is not recorded, and counted.
+pub const PROFILE_ORDERS_MAX: usize = 1024;
+
+/// Epochs that are recorded in one transaction.
+pub const PROFILE_TOGETHER_MAX: usize = 128;
+
+/// Epochs that are kept of a job. Beyond, every second one of the older half goes.
+pub const PROFILE_EPOCHS_MAX: i64 = 7200;
+
+/// How long it is kept what overlays have gathered.
+pub const PROFILE_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long it is waited for a lock of the database of profiles.
+pub const PROFILE_LOCK_WAIT_MAX: Duration = Duration::from_secs(5);

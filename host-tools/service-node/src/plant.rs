@@ -15,6 +15,7 @@ use coppice_qemu::machine::Accelerator;
 
 use crate::controller::Newest;
 use crate::output::{OutputEvent, OutputOrder};
+use crate::profiles::ProfileOrder;
 use crate::store::{Found, Held, Source};
 
 /// Largest IP packet on the cluster's network, bytes.
@@ -86,6 +87,9 @@ pub trait Plant {
 
     /// Has the keeper of logs do something → [`PlantEvent::Output`].
     fn keep(&mut self, order: OutputOrder);
+
+    /// Has something recorded of a job's overlay. False: too much waits to be recorded, and it is not.
+    fn record_profile(&mut self, order: ProfileOrder) -> bool;
 
     /// Has something done with checkpoints → [`PlantEvent::Checkpoint`].
     fn checkpoint(&mut self, order: CheckpointOrder);

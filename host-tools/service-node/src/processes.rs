@@ -40,6 +40,7 @@ use crate::output::keeper::Keeper;
 use crate::plant::{
     CheckpointOrder, FabricOrder, HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, SpawnOrder, Stop, Task,
 };
+use crate::profiles::{self, ProfileOrder};
 use crate::store::{Held, ProgramStore, Source};
 
 /// The programs a cluster is made of.
@@ -92,6 +93,7 @@ pub struct Processes {
     checks: Arc<Semaphore>,
     events: mpsc::Sender<Event>,
     keeper: Keeper,
+    profiles: profiles::Keeper,
     /// Whoever carries these out. A job has one under way at a time, so jobs bound them.
     tasks: mpsc::UnboundedSender<Task>,
     fabric: Option<Link>,
@@ -110,10 +112,12 @@ impl Processes {
         tasks: mpsc::UnboundedSender<Task>,
     ) -> Self {
         let keeper = Keeper::start(setup.paths.output(), events.clone());
+        let profiles = profiles::Keeper::start(setup.paths.profiles());
         Self {
             setup,
             store,
             keeper,
+            profiles,
             tasks,
             files: HostFiles::default(),
             checks: Arc::new(Semaphore::new(IMPORTS_MAX)),
@@ -252,6 +256,10 @@ impl Plant for Processes {
 
     fn keep(&mut self, order: OutputOrder) {
         self.keeper.order(order);
+    }
+
+    fn record_profile(&mut self, order: ProfileOrder) -> bool {
+        self.profiles.order(order)
     }
 
     fn checkpoint(&mut self, order: CheckpointOrder) {

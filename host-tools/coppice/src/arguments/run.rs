@@ -12,6 +12,7 @@ use coppice_api::staging::{self, ProgramStaging};
 
 use super::automatic::Automatic;
 use super::job_options::JobOptions;
+use super::overlay::RunOverlay;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -114,6 +115,8 @@ pub(crate) struct Run {
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) automatic: Automatic,
+    #[command(flatten)]
+    pub(crate) overlay: RunOverlay,
     /// Load the program even where nodes hold pages of it, and choose nodes without regard to that
     #[arg(long, help_heading = "Nodes")]
     pub(crate) no_retain: bool,

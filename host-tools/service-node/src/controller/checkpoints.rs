@@ -193,6 +193,7 @@ impl<P: Plant> Controller<P> {
         let is_stopping = self.state == ClusterState::Stopping;
         let lost = self.jobs.get(&id).filter(|_| !is_stopping).and_then(Job::to_be_restarted);
         let Some(lost_node) = lost else { return self.finish_job(id, exit_status, now) };
+        self.end_overlay(id, now);
         let Some(mut job) = self.jobs.remove(&id) else { return };
         self.give_up_nodes(&job);
         job.awaits_restart(Awaited { exit_status, lost_node, deadline: now.instant + RESTART_TIME_MAX });

@@ -98,6 +98,8 @@ pub(super) struct Job {
     pub(super) early_input: Vec<Vec<u8>>,
     /// Signals that somebody had it sent.
     pub(super) asked: BTreeSet<u8>,
+    /// How often an overlay of it was begun.
+    pub(super) overlay_generation: u32,
     /// The barrier of PMI that ranks are known to wait in, or were.
     waited_in: Option<u64>,
     /// The rank that ended before all others as barriers count, and how many of them it had left.
@@ -175,6 +177,7 @@ impl Job {
             input_under_way: 0,
             input_opened: false,
             early_input: Vec::new(),
+            overlay_generation: 0,
             asked: BTreeSet::new(),
             waited_in: None,
             first_gone: None,

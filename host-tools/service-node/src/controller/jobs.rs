@@ -118,6 +118,7 @@ impl<P: Plant> Controller<P> {
 
     /// The node of ranks is gone.
     pub(super) fn ranks_lost(&mut self, id: JobId, node: NodeId, reason: &str, now: Now) {
+        self.overlay_loses(id, node, now);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.goes_on_without_node() {
             let ranks: Vec<Rank> = job.ranks.live_on(node).collect();
@@ -136,6 +137,7 @@ impl<P: Plant> Controller<P> {
     pub(super) fn finish_job(&mut self, id: JobId, exit_status: u8, now: Now) {
         // By now all nodes have said what they counted.
         self.record_transfers(id, now);
+        self.end_overlay(id, now);
         let Some(mut job) = self.jobs.remove(&id) else { return };
         job.input.close();
         // One that was to be restarted has given them up before.

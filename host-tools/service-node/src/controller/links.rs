@@ -78,6 +78,13 @@ impl Links {
         stations.filter_map(|station| self.links.get(&station).map(|link| link.shapes))
     }
 
+    /// What the slower way of a node's link carries, bits/s; nothing, if it is not limited.
+    pub(super) fn bandwidth_of(&self, node: NodeId) -> Option<u64> {
+        let shapes = self.links.get(&station(node))?.shapes;
+        let limited = [shapes.to.bandwidth_bits_per_s, shapes.from.bandwidth_bits_per_s];
+        limited.into_iter().flatten().min()
+    }
+
     /// Why frames do not reach a node or its I/O node, if that is because somebody wanted it; to be added to a line.
     pub(super) fn why_cut_off(&self, node: NodeId, pset: PsetId) -> String {
         let is_cut = |station| self.links.get(&station).is_some_and(|link| link.shapes.cut().is_some());

@@ -40,6 +40,7 @@ impl<P: Plant> Controller<P> {
             FromPset::Dies { node, dying } => self.rank_dies(pset, node, dying),
             FromPset::Spawns { node, spawn } => self.spawn_wanted(pset, node, spawn),
             FromPset::Joined { node, job, nodes } => self.node_knows(pset, node, job, nodes),
+            FromPset::Overlay { node, job, said } => self.overlay_heard(pset, node, job, &said, now),
             FromPset::WantsCheckpoint { job } => self.checkpoint_asked(pset, job, now),
             FromPset::Retained { node, answer } => self.node_retained(pset, node, answer, now),
             FromPset::Discarded { node, answer } => self.node_discarded(pset, node, &answer, now),
@@ -104,6 +105,7 @@ impl<P: Plant> Controller<P> {
             job.schedule.begin(now.instant);
             self.records.add(What::Running(id), now);
             self.tell_running(id);
+            self.overlay_of_running(id, now);
         }
         self.all_drop_held(&discarded, program, now);
     }

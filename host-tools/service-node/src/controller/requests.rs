@@ -8,6 +8,7 @@ use coppice_api::job::{JobDetail, JobView, Submission};
 use coppice_api::keep::{KeepOrder, KeepReport};
 use coppice_api::link::{LinkOrder, LinksQuery, LinksView};
 use coppice_api::node::NodeView;
+use coppice_api::overlay::{OverlayOrder, OverlayView};
 use coppice_api::program::ProgramView;
 use coppice_api::ras::{RasQuery, RasView};
 use coppice_api::retain::{ForgetOrder, Forgotten};
@@ -158,6 +159,12 @@ pub enum Request {
     Keep(u64, KeepOrder, Held, watch::Sender<StagingProgress>, Answer<KeepReport>),
     /// Nobody waits for that order any more.
     EndKeep(u64),
+    /// Begin or end a job's overlay.
+    Overlay(JobId, OverlayOrder, Answer<OverlayView>),
+    /// How a job's overlay is.
+    ShowOverlay(JobId, Answer<OverlayView>),
+    /// Where it is recorded what the overlay of a job has gathered that there is or was.
+    Profiles(JobId, Answer<PathBuf>),
     /// Send a job a signal; `SIGKILL` ends it.
     Kill(JobId, u8, Answer<()>),
 }
@@ -224,6 +231,9 @@ impl<P: Plant> Controller<P> {
             Request::EndTrace(job) => self.end_tracing(job),
             Request::OpenInput(job, answer) => reply(answer, self.open_input(job)),
             Request::Input(job, bytes) => self.input(job, bytes),
+            Request::Overlay(job, order, answer) => self.order_overlay(job, order, answer, now),
+            Request::ShowOverlay(job, answer) => reply(answer, self.overlay_view(job)),
+            Request::Profiles(job, answer) => reply(answer, self.profiles_of(job)),
             Request::Kill(job, signal, answer) => reply(answer, self.kill_on_request(job, signal, now)),
         }
     }

@@ -51,6 +51,9 @@ impl Plant for Idle {
     }
     fn check_program(&mut self, _job: JobId, _copy: Held, _source: Source) {}
     fn keep(&mut self, _order: crate::output::OutputOrder) {}
+    fn record_profile(&mut self, _order: crate::profiles::ProfileOrder) -> bool {
+        true
+    }
     fn checkpoint(&mut self, _order: CheckpointOrder) {}
     fn spawn(&mut self, _order: SpawnOrder) {}
     fn boot(&mut self, _personality: &Personality, _accelerator: Accelerator) {}

@@ -96,6 +96,7 @@ fn kind_name(kind: RasKind) -> &'static str {
         RasKind::OutputCut => "output-cut",
         RasKind::CheckpointFailed => "checkpoint-failed",
         RasKind::RestartFailed => "restart-failed",
+        RasKind::Overlay => "overlay",
     }
 }
 

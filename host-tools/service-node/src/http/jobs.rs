@@ -18,7 +18,7 @@ use coppice_protocol::ids::JobId;
 use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX, RANKS_PER_NODE_MAX, STAGED_FILES_MAX};
 
 use super::{Answered, Api, Number, answer};
-use crate::controller::{Refused, Request};
+use crate::controller::{Refused, Request, check_overlay};
 use crate::database::FileKey;
 use crate::limits::{HOST_FILE_TIME_MAX, IMPORT_TIME_MAX, LAUNCH_BYTES_PER_NODE_MAX, LAUNCHED_TEXT_BYTES};
 use crate::store::{Found, Held, Kind, StoreError, file_key, plain};
@@ -131,6 +131,7 @@ pub(super) fn check(job: &Submission) -> Result<(), Refused> {
     if !job.directory.starts_with(b"/") || job.directory.len() >= PATH_BYTES_MAX {
         return Err(Refused::bad(format!("the working directory '{}' is not an absolute path", job.directory)));
     }
+    job.overlay.as_ref().map_or(Ok(()), check_overlay)?;
     check_staged(job)
 }
 

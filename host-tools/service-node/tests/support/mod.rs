@@ -25,6 +25,7 @@ use coppice_qemu::machine::Accelerator;
 use coppice_service_node::database::{FileKey, ProgramRow};
 use coppice_service_node::output::OutputOrder;
 use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Plant, Secrets, SpawnOrder, Stop};
+use coppice_service_node::profiles::ProfileOrder;
 use coppice_service_node::store::{Held, Source};
 use coppice_storage::Storage;
 
@@ -44,6 +45,7 @@ pub(crate) enum Order {
     CheckProgram(JobId),
     Keep(OutputOrder),
     Checkpoint(CheckpointOrder),
+    Profile(ProfileOrder),
     Spawn(SpawnOrder),
     Boot(NodeId, Generation),
     KillMachine(NodeId),
@@ -95,6 +97,10 @@ impl Plant for NotingPlant {
     }
     fn keep(&mut self, order: OutputOrder) {
         self.note(Order::Keep(order));
+    }
+    fn record_profile(&mut self, order: ProfileOrder) -> bool {
+        self.note(Order::Profile(order));
+        true
     }
     fn checkpoint(&mut self, order: CheckpointOrder) {
         self.note(Order::Checkpoint(order));

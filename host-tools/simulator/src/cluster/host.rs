@@ -20,6 +20,7 @@ use coppice_service_node::controller::{Config, Controller, Event, Now, Refused, 
 use coppice_service_node::database::FileKey;
 use coppice_service_node::output::OutputOrder;
 use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Plant, Secrets, SpawnOrder, Stop};
+use coppice_service_node::profiles::ProfileOrder;
 use coppice_service_node::records::Records;
 use coppice_service_node::store::{Found, Held, Kind, ProgramStore, Source, stored_bytes};
 use coppice_service_node::time;
@@ -125,6 +126,9 @@ impl Plant for NotingPlant {
     }
     fn keep(&mut self, order: OutputOrder) {
         self.note(Order::Keep(order));
+    }
+    fn record_profile(&mut self, _order: ProfileOrder) -> bool {
+        true
     }
     fn checkpoint(&mut self, order: CheckpointOrder) {
         self.note(Order::Checkpoint(order));

@@ -11,6 +11,7 @@ use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
 use coppice_service_node::output::OutputOrder;
 use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Plant, Secrets, SpawnOrder, Stop};
+use coppice_service_node::profiles::ProfileOrder;
 use coppice_service_node::store::{Held, Source};
 
 /// The key of all nodes.
@@ -76,6 +77,9 @@ impl Plant for Noting {
         self.note(Order::CheckProgram(job));
     }
     fn keep(&mut self, _order: OutputOrder) {}
+    fn record_profile(&mut self, _order: ProfileOrder) -> bool {
+        true
+    }
     fn checkpoint(&mut self, _order: CheckpointOrder) {}
     fn spawn(&mut self, _order: SpawnOrder) {}
     fn boot(&mut self, personality: &Personality, _accelerator: Accelerator) {

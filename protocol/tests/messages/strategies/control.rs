@@ -66,6 +66,7 @@ fn ras_kind() -> impl Strategy<Value = RasKind> {
         RasKind::OutputCut,
         RasKind::CheckpointFailed,
         RasKind::RestartFailed,
+        RasKind::Overlay,
     ])
 }
 

@@ -1,0 +1,194 @@
+//! Performance overlays of jobs: what is asked for, what the tree is, and what ranks did in each epoch.
+
+use serde::{Deserialize, Serialize};
+
+/// How long an epoch is if nobody says otherwise, ms.
+pub const PERIOD_MS_DEFAULT: u64 = 1000;
+
+/// A job is to have an overlay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverlayWish {
+    /// Length of an epoch, ms.
+    pub period_ms: u64,
+    /// Where communication processes run, if no file says so.
+    #[serde(default)]
+    pub placement: OverlayPlacement,
+    /// What a file says of it: `parent => child child … ;`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<String>,
+}
+
+impl Default for OverlayWish {
+    fn default() -> Self {
+        Self { period_ms: PERIOD_MS_DEFAULT, placement: OverlayPlacement::default(), topology: None }
+    }
+}
+
+/// How communication processes are placed on the nodes of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverlayPlacement {
+    /// As many processes, ranks and these, on each node, as far as that can be.
+    #[default]
+    Average,
+    /// On the nodes that are best for it: by load, free memory, links, distance and ranks.
+    Comprehensive,
+}
+
+/// Begin a job's overlay, or another one, or end it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverlayOrder {
+    /// What is to be; nothing: none.
+    pub wish: Option<OverlayWish>,
+}
+
+/// How far an overlay is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverlayState {
+    /// There is none.
+    Off,
+    /// It is begun when all ranks run.
+    Waiting,
+    /// Nodes say that they are there.
+    Listening,
+    /// Its processes begin.
+    Starting,
+    /// Ranks are looked at.
+    Running,
+}
+
+/// A job's overlay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverlayView {
+    /// The job.
+    pub job: u64,
+    /// How far it is.
+    pub state: OverlayState,
+    /// Which start of it: counted from 1.
+    pub generation: u32,
+    /// What it is to be, if it is to be any.
+    pub wish: Option<OverlayWish>,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// Nodes that said that they are there.
+    pub nodes_here: u32,
+    /// Nodes of the job.
+    pub nodes: u32,
+    /// Its communication processes.
+    pub processes: Vec<ProcessView>,
+    /// Epochs that came together.
+    pub epochs: u64,
+    /// Those to which something came late.
+    pub late: u64,
+    /// Parts that were not taken because they came too late, or were not as they must be.
+    pub dropped: u64,
+    /// What nodes said of ranks or processes that are not theirs.
+    pub lies: u64,
+    /// Epochs of which no record could be kept.
+    pub not_recorded: u64,
+    /// Who is missing.
+    pub missing: Vec<MissingView>,
+    /// The last epoch.
+    pub last: Option<EpochView>,
+}
+
+/// A communication process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessView {
+    /// Its number in the tree.
+    pub process: u32,
+    /// The node that it runs on.
+    pub node: u32,
+    /// The process above it; nothing: the front end.
+    pub above: Option<u32>,
+    /// Processes below it.
+    pub processes: Vec<u32>,
+    /// Nodes whose back ends speak to it.
+    pub nodes: Vec<u32>,
+    /// How many ranks are below it, however far.
+    pub ranks: u64,
+}
+
+/// Ranks that are missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingView {
+    /// Which, such as `0-3,7`.
+    pub ranks: String,
+    /// The end of the first epoch in which they were missing, ns since 1970.
+    pub since_ns: u64,
+}
+
+/// What ranks did in an epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EpochView {
+    /// Which start of the overlay.
+    pub generation: u32,
+    /// Its number: how many of its length came before it since 1970.
+    pub epoch: u64,
+    /// Its length, ns.
+    pub period_ns: u64,
+    /// Its end, ns since 1970.
+    pub end_ns: u64,
+    /// How many ranks are in it …
+    pub ranks: u64,
+    /// … of how many.
+    pub of: u32,
+    /// Which are not, such as `0-3,7`.
+    pub missing: String,
+    /// By what is measured.
+    pub metrics: Vec<MetricView>,
+}
+
+/// What ranks did in an epoch, of one thing that is measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricView {
+    /// What it is called.
+    pub metric: String,
+    /// What its values count: `ns`, `times`, `bytes` or `pages`.
+    pub unit: String,
+    /// All values together; at most the largest number of 64 bits.
+    pub sum: u64,
+    /// The smallest.
+    pub least: u64,
+    /// The first rank that has it.
+    pub least_rank: u32,
+    /// The mean, to the nearest whole number.
+    pub mean: u64,
+    /// The standard deviation, to the nearest whole number.
+    pub deviation: u64,
+    /// A quantile, to 1/32 of itself: half of the ranks have no more.
+    pub p50: u64,
+    /// Nine in ten have no more.
+    pub p90: u64,
+    /// 99 in 100.
+    pub p99: u64,
+    /// The largest values, the largest first, and the ranks that have them.
+    pub top: Vec<TopView>,
+}
+
+/// A rank with one of the largest values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopView {
+    /// The rank.
+    pub rank: u32,
+    /// Its value.
+    pub value: u64,
+}
+
+/// What was recorded of a job's overlay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileView {
+    /// The job.
+    pub job: u64,
+    /// Epochs, in order. Of long jobs older ones were thinned out.
+    pub epochs: Vec<EpochView>,
+}
+
+/// Which epochs are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileQuery {
+    /// At most so many, the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}

@@ -1,0 +1,190 @@
+//! `coppice overlay`: begins a job's performance overlay, ends it, or shows it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use coppice_api::overlay::{EpochView, MetricView, OverlayOrder, OverlayState, OverlayView, ProcessView};
+use coppice_api::{Client, counted};
+
+use crate::arguments::{Overlay, OverlayAction};
+use crate::show::{print, print_json, table};
+use crate::units::{show_bytes, show_ns, show_time};
+
+/// Does what is asked, and shows what is then.
+pub(crate) async fn overlay(client: &Client, arguments: &Overlay) -> anyhow::Result<()> {
+    let view = match arguments.action {
+        OverlayAction::Show => client.overlay(arguments.job).await?,
+        OverlayAction::On | OverlayAction::Off => {
+            client.order_overlay(arguments.job, &OverlayOrder { wish: arguments.wish()? }).await?
+        }
+    };
+    if arguments.listing.json { print_json(&view) } else { print(&text(&view)) }
+}
+
+fn text(view: &OverlayView) -> String {
+    let mut text = format!("overlay of job {}: {}\n", view.job, state(view));
+    if view.state == OverlayState::Off {
+        return text;
+    }
+    let nothing = |count: u64, what: &str| if count > 0 { format!(", {count} {what}") } else { String::new() };
+    if view.epochs > 0 {
+        let _ = writeln!(
+            text,
+            "{}{}{}{}{}",
+            counted(view.epochs, "epoch"),
+            nothing(view.late, "with parts that came late"),
+            nothing(view.dropped, "parts not taken"),
+            nothing(view.not_recorded, "not recorded"),
+            nothing(view.lies, "messages that cannot be true"),
+        );
+    }
+    text.push_str(&tree(&view.processes));
+    for missing in &view.missing {
+        let _ = writeln!(text, "missing since {}: ranks {}", show_time(missing.since_ns), missing.ranks);
+    }
+    if let Some(last) = &view.last {
+        text.push('\n');
+        text.push_str(&epoch(last));
+    }
+    text
+}
+
+fn state(view: &OverlayView) -> String {
+    let rate = view.wish.as_ref().map(|wish| format!(", every {}", show_ns(wish.period_ms.saturating_mul(1_000_000))));
+    let rate = rate.unwrap_or_default();
+    match view.state {
+        OverlayState::Off => "none".to_owned(),
+        OverlayState::Waiting => format!("begins when all ranks run{rate}"),
+        OverlayState::Listening => format!("{} of {} have said that they are there", view.nodes_here, view.nodes),
+        OverlayState::Starting => "its processes begin".to_owned(),
+        OverlayState::Running => format!("runs on {} of {}{rate}", view.nodes_here, counted(view.nodes, "node")),
+    }
+}
+
+/// The processes, each below the one above it.
+fn tree(processes: &[ProcessView]) -> String {
+    let mut below = BTreeMap::<Option<u32>, Vec<&ProcessView>>::new();
+    for process in processes {
+        below.entry(process.above).or_default().push(process);
+    }
+    let mut text = String::new();
+    // What is still to be written, the next one last. A process is below one other, so each comes once.
+    let mut open: Vec<(&ProcessView, usize)> =
+        below.get(&None).into_iter().flatten().rev().map(|process| (*process, 0)).collect();
+    while let Some((process, depth)) = open.pop() {
+        let indent = "  ".repeat(depth + 1);
+        let hears = match process.nodes.len() {
+            0 => String::new(),
+            nodes => format!(", hears the ranks of {}", counted(nodes, "node")),
+        };
+        let (ranks, number) = (counted(process.ranks, "rank"), process.process);
+        let _ = writeln!(text, "{indent}process {number} on node {}: {ranks} below it{hears}", process.node);
+        open.extend(below.get(&Some(process.process)).into_iter().flatten().rev().map(|below| (*below, depth + 1)));
+    }
+    text
+}
+
+/// What the ranks did in an epoch.
+pub(crate) fn epoch(epoch: &EpochView) -> String {
+    let missing = if epoch.missing.is_empty() { String::new() } else { format!("; without {}", epoch.missing) };
+    let (end, length) = (show_time(epoch.end_ns), show_ns(epoch.period_ns));
+    let mut text = format!("{length} to {end}, {} of {} ranks{missing}\n", epoch.ranks, epoch.of);
+    let rows = epoch.metrics.iter().filter(|metric| metric.sum > 0).map(|metric| {
+        let show = |value: u64| show_value(metric, value);
+        let most = metric.top.first().map_or_else(String::new, |top| format!("{} by {}", show(top.value), top.rank));
+        let least = format!("{} by {}", show(metric.least), metric.least_rank);
+        vec![metric.metric.clone(), show(metric.mean), show(metric.deviation), least, show(metric.p50), most]
+    });
+    text.push_str(&table(&["METRIC", "MEAN", "DEVIATION", "LEAST", "MEDIAN", "MOST"], rows));
+    text
+}
+
+/// A value as people read it.
+pub(crate) fn show_value(metric: &MetricView, value: u64) -> String {
+    match metric.unit.as_str() {
+        "ns" => show_ns(value),
+        "bytes" => show_bytes(value),
+        _ => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use coppice_api::overlay::{
+        EpochView, MetricView, MissingView, OverlayState, OverlayView, OverlayWish, ProcessView, TopView,
+    };
+
+    use super::text;
+
+    pub(in crate::commands) fn metric(name: &str, unit: &str, mean: u64) -> MetricView {
+        MetricView {
+            metric: name.into(),
+            unit: unit.into(),
+            sum: 3 * mean,
+            least: mean / 2,
+            least_rank: 1,
+            mean,
+            deviation: mean / 4,
+            p50: mean,
+            p90: mean + mean / 2,
+            p99: mean + mean / 2,
+            top: vec![TopView { rank: 2, value: mean + mean / 2 }],
+        }
+    }
+
+    pub(in crate::commands) fn epoch(number: u64) -> EpochView {
+        EpochView {
+            generation: 1,
+            epoch: number,
+            period_ns: 1_000_000_000,
+            end_ns: 1_790_000_000_000_000_000 + number * 1_000_000_000,
+            ranks: 3,
+            of: 4,
+            missing: "3".into(),
+            metrics: vec![metric("user", "ns", 700_000_000), metric("calls", "times", 40), metric("signals", "times", 0)],
+        }
+    }
+
+    fn view() -> OverlayView {
+        OverlayView {
+            job: 7,
+            state: OverlayState::Running,
+            generation: 1,
+            wish: Some(OverlayWish::default()),
+            ranks: 4,
+            nodes_here: 4,
+            nodes: 4,
+            processes: vec![
+                ProcessView { process: 0, node: 0, above: None, processes: vec![1], nodes: vec![0], ranks: 4 },
+                ProcessView { process: 1, node: 2, above: Some(0), processes: vec![], nodes: vec![1, 2, 3], ranks: 3 },
+            ],
+            epochs: 5,
+            late: 1,
+            dropped: 0,
+            lies: 0,
+            not_recorded: 0,
+            missing: vec![MissingView { ranks: "3".into(), since_ns: 1_790_000_000_000_000_000 }],
+            last: Some(epoch(0)),
+        }
+    }
+
+    #[test]
+    fn it_is_shown_with_its_tree_and_its_last_epoch() {
+        insta::assert_snapshot!(text(&view()));
+    }
+
+    #[test]
+    fn of_none_there_is_nothing_to_be_shown() {
+        let none = OverlayView { state: OverlayState::Off, ..view() };
+        assert_eq!(text(&none), "overlay of job 7: none\n");
+        let waiting = OverlayView {
+            state: OverlayState::Waiting,
+            processes: vec![],
+            epochs: 0,
+            missing: vec![],
+            last: None,
+            ..view()
+        };
+        assert_eq!(text(&waiting), "overlay of job 7: begins when all ranks run, every 1 s\n");
+    }
+}

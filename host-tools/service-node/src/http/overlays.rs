@@ -1,0 +1,43 @@
+//! Performance overlays of jobs, and what they have gathered.
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Query, State};
+use coppice_api::overlay::{OverlayOrder, OverlayView, ProfileQuery, ProfileView};
+use coppice_protocol::ids::JobId;
+
+use super::{Answered, Api, Number, answer};
+use crate::controller::{Refused, Request};
+use crate::limits::{HOST_FILE_TIME_MAX, PROFILE_EPOCHS_MAX};
+use crate::profiles::Profiles;
+
+/// How a job's overlay is.
+pub(super) async fn show(State(api): State<Api>, Number(job): Number<u64>) -> Answered<OverlayView> {
+    answer(api.ask(|answer| Request::ShowOverlay(JobId(job), answer)).await)
+}
+
+/// Begins one, or ends it.
+pub(super) async fn order(
+    State(api): State<Api>,
+    Number(job): Number<u64>,
+    order: Result<Json<OverlayOrder>, JsonRejection>,
+) -> Answered<OverlayView> {
+    let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
+    answer(api.ask(|answer| Request::Overlay(JobId(job), order, answer)).await)
+}
+
+/// What was recorded of it, meanwhile and afterwards.
+pub(super) async fn profile(
+    State(api): State<Api>,
+    Number(job): Number<u64>,
+    query: Result<Query<ProfileQuery>, QueryRejection>,
+) -> Answered<ProfileView> {
+    let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
+    let id = JobId(job);
+    let path = api.ask(|answer| Request::Profiles(id, answer)).await?;
+    let limit = query.limit.unwrap_or(u32::MAX).min(PROFILE_EPOCHS_MAX as u32);
+    let read = move || Profiles::read(&path)?.map_or_else(|| Ok(Vec::new()), |profiles| profiles.of_job(id, limit));
+    let epochs = api.files.work("the database of profiles", HOST_FILE_TIME_MAX, read).await?;
+    let epochs = epochs.map_err(|error| Refused { status: 500, message: error.to_string() })?;
+    answer(Ok(ProfileView { job, epochs }))
+}

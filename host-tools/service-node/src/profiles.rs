@@ -1,0 +1,22 @@
+//! What overlays of jobs have gathered: a database of its own beside the cluster's, written by a thread of its own, so
+//! that nobody who decides anything waits for it.
+//!
+//! Of each epoch there is a row, and one for each thing that is measured. What a job may have is limited
+//! ([`PROFILE_EPOCHS_MAX`]): of what is older every second epoch goes then, again and again, so that a long job has all
+//! of its time with less and less detail. What was recorded of a job goes after [`PROFILE_AGE_MAX`].
+
+mod database;
+mod keeper;
+
+use coppice_api::overlay::EpochView;
+use coppice_protocol::ids::JobId;
+
+pub use self::database::{ProfileError, Profiles};
+pub use self::keeper::Keeper;
+
+/// What is to be recorded.
+#[derive(Clone, Debug)]
+pub enum ProfileOrder {
+    /// An epoch of a job, or again with what came late.
+    Epoch(JobId, Box<EpochView>),
+}

@@ -1,0 +1,31 @@
+CREATE TABLE epochs (
+    job INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    period_ns INTEGER NOT NULL,
+    end_ns INTEGER NOT NULL,
+    ranks INTEGER NOT NULL,
+    of INTEGER NOT NULL,
+    missing TEXT NOT NULL,
+    PRIMARY KEY (job, generation, epoch)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX epochs_by_end ON epochs (end_ns);
+
+CREATE TABLE metrics (
+    job INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    metric TEXT NOT NULL,
+    unit TEXT NOT NULL,
+    sum INTEGER NOT NULL,
+    least INTEGER NOT NULL,
+    least_rank INTEGER NOT NULL,
+    mean INTEGER NOT NULL,
+    deviation INTEGER NOT NULL,
+    p50 INTEGER NOT NULL,
+    p90 INTEGER NOT NULL,
+    p99 INTEGER NOT NULL,
+    top TEXT NOT NULL,
+    PRIMARY KEY (job, generation, epoch, metric)
+) STRICT, WITHOUT ROWID;
