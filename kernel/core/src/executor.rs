@@ -13,6 +13,7 @@ mod core_state;
 #[cfg(test)]
 mod models;
 pub mod oneshot;
+mod phases;
 mod platform;
 mod queued;
 mod ready;
@@ -37,6 +38,7 @@ pub use core_state::{
     cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, programs_first, region_interrupt,
     run, tasks,
 };
+pub use phases::{Phase, PhaseTimes};
 pub use run_time::RunTime;
 pub use sections::{Section, forget_sections, longest_section_ns, section_begins, section_ends, section_is_none};
 #[cfg(not(any(target_os = "none", all(test, feature = "model"))))]

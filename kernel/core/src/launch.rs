@@ -197,6 +197,7 @@ impl Life {
             own_page: Turns::new(),
             charge,
             counts: Counts::default(),
+            own_address: spin::Once::new(),
             trace: Trace::new(),
         });
         if process.identity.core_file {

@@ -17,6 +17,7 @@
 //! The vector registers stay in the processor until another thread needs it, which the hardware layer notices by
 //! itself.
 
+mod activity;
 mod call_files;
 mod caller;
 pub(crate) mod clock;

@@ -8,6 +8,7 @@
 //! Every argument is a number the program chose. Addresses are never followed but copied through the page table,
 //! lengths are cut to what the kernel is ready to keep, and what takes long is done in parts.
 
+mod activity;
 mod advise;
 mod at_once;
 mod attributes;

@@ -15,7 +15,7 @@ use coppice_protocol::syscalls as nr;
 
 use crate::abi::INSTRUCTION_BYTES;
 use crate::errno::Errno;
-use crate::executor::{self, Section, TASK_BYTES};
+use crate::executor::{self, Phase, Section, TASK_BYTES};
 use crate::memory::{Fetch, Resolution};
 use crate::process::counts::CoreCounts;
 use crate::process::fetch::Fetched;
@@ -87,6 +87,18 @@ enum Wait {
     Over(Over),
 }
 
+impl Wait {
+    /// What the time counts as, if that does not depend on the call that the thread makes.
+    fn phase(&self) -> Option<Phase> {
+        match self {
+            Self::Turn => Some(Phase::Ready),
+            Self::Page(..) | Self::PageOfCall(_) | Self::Rest(_) => Some(Phase::Page),
+            Self::Continue | Self::Traced | Self::Held => Some(Phase::Other),
+            Self::Handler(_) | Self::Return | Self::Call | Self::Sleep { .. } | Self::Over(_) => None,
+        }
+    }
+}
+
 /// Why a thread does not go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Over {
@@ -116,7 +128,8 @@ impl Thread {
         loop {
             let wait = match (&self.held_at, &self.tracing) {
                 (Some(_), _) => Wait::Held,
-                (None, None) => self.until_waiting(),
+                (None, None) if self.state.clock.is_measured() => self.until_waiting::<true>(),
+                (None, None) => self.until_waiting::<false>(),
                 (None, Some(_)) => self.until_waiting_traced(),
             };
             // Who only lets others go first, or sleeps, does nothing that could take long.
@@ -135,6 +148,9 @@ impl Thread {
     #[expect(clippy::manual_async_fn, reason = "the future of an `async fn` has room for each argument twice")]
     fn wait(&mut self, wait: Wait) -> impl Future<Output = Option<Over>> + Send {
         async move {
+            if let Some(phase) = wait.phase() {
+                self.state.waits_for(phase);
+            }
             match wait {
                 Wait::Turn => {
                     executor::yield_now().await;
@@ -166,21 +182,32 @@ impl Thread {
         }
     }
 
-    /// Runs the program until it has to wait.
-    fn until_waiting(&mut self) -> Wait {
+    /// Runs the program until it has to wait, or is to be `MEASURED`, or no longer.
+    fn until_waiting<const MEASURED: bool>(&mut self) -> Wait {
         // A call may have woken somebody, who would otherwise wait for the next interrupt.
         while !executor::others_are_ready() {
-            if self.state.has_attention()
-                && let Some(wait) = self.attend()
-            {
-                return wait;
+            if self.state.has_attention() {
+                if let Some(wait) = self.attend() {
+                    return wait;
+                }
+                if self.state.clock.is_measured() != MEASURED {
+                    return Wait::Turn;
+                }
             }
-            let exit = self.user.enter(&self.table);
+            let exit = if MEASURED { self.enter_measured() } else { self.user.enter(&self.table) };
             if let Some(wait) = self.came_back(exit) {
                 return wait;
             }
         }
         Wait::Turn
+    }
+
+    /// Enters the program, and notes how long it is there.
+    fn enter_measured(&mut self) -> UserExit {
+        self.state.clock.in_program(true);
+        let exit = self.user.enter(&self.table);
+        self.state.clock.in_program(false);
+        exit
     }
 
     /// Does what the program came back for. Gives what there is to wait for.

@@ -1,7 +1,8 @@
-//! How long a program's task had the processor.
+//! How long a program's task had the processor, how often, and what it does else.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
+use super::phases::{Phase, PhaseTimes, Phases};
 use super::platform;
 
 /// The time a program's task had the processor, in all its turns. Only its core writes it.
@@ -11,6 +12,10 @@ pub struct RunTime {
     used_ns: AtomicU64,
     /// When its turn began, ns of the monotonic clock; [`NO_TURN`]: it has none now.
     since_ns: AtomicU64,
+    /// How many turns it had, or pieces of them.
+    turns: AtomicU64,
+    /// What it does, while somebody wants to know.
+    phases: Phases,
 }
 
 /// [`RunTime::since_ns`] of what does not run.
@@ -20,7 +25,12 @@ impl RunTime {
     /// None yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { used_ns: AtomicU64::new(0), since_ns: AtomicU64::new(NO_TURN) }
+        Self {
+            used_ns: AtomicU64::new(0),
+            since_ns: AtomicU64::new(NO_TURN),
+            turns: AtomicU64::new(0),
+            phases: Phases::new(),
+        }
     }
 
     /// Goes on from so much, ns, before its first turn.
@@ -28,10 +38,23 @@ impl RunTime {
         self.used_ns.store(used_ns, Ordering::Release);
     }
 
-    /// A turn begins.
+    /// A turn begins. Gives whether it is measured what the task does.
     #[inline]
-    pub(super) fn begin(&self, now_ns: u64) {
+    pub(super) fn begin(&self, now_ns: u64) -> bool {
         self.since_ns.store(now_ns, Ordering::Relaxed);
+        self.turns.store(self.turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.phases.runs(now_ns)
+    }
+
+    /// The task is about to leave the core, and has not come to its end.
+    #[inline]
+    pub(super) fn pause(&self) {
+        self.phases.waits();
+    }
+
+    /// The task was woken, and is about to be queued.
+    pub(super) fn woken(&self) {
+        self.phases.woken(platform::now_ns());
     }
 
     /// The turn ends after so long.
@@ -50,6 +73,44 @@ impl RunTime {
             NO_TURN => used_ns,
             since_ns => used_ns.saturating_add(platform::now_ns().saturating_sub(since_ns)),
         }
+    }
+
+    /// How many turns it had, or pieces of them.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is to be measured how long the task is in which phase. It goes by that from when it next begins or
+    /// ceases to run: who wants that to be now wakes it.
+    pub fn measure(&self, on: bool) {
+        self.phases.measure(on);
+    }
+
+    /// Whether that is measured.
+    #[inline]
+    #[must_use]
+    pub fn is_measured(&self) -> bool {
+        self.phases.is_measured()
+    }
+
+    /// What the task waits for when it next waits. To be said by itself.
+    #[inline]
+    pub fn waits_for(&self, phase: Phase) {
+        self.phases.waits_for(phase);
+    }
+
+    /// The task goes into its program, or has come back. To be said by itself, if it is measured.
+    #[inline]
+    pub fn in_program(&self, is_in: bool) {
+        self.phases.in_program(is_in);
+    }
+
+    /// How long it was in which phase until `now_ns`, which is to be what the clock showed just now, as far as that was
+    /// measured.
+    #[must_use]
+    pub fn phase_times(&self, now_ns: u64) -> PhaseTimes {
+        self.phases.times(now_ns)
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Task {
     core: &'static CoreState,
     /// It is in the ready queue.
     queued: Queued,
+    /// It is to be noted when it is woken ([`RunTime::woken`]). Beside the flag that whoever wakes it changes anyway.
+    notes_wakes: AtomicBool,
     /// What a program has left of its turn, ns. Tasks of the kernel take none.
     turn_left_ns: Option<AtomicU64>,
     /// Where it is noted how long the program had the processor, if somebody wants to know.
@@ -59,7 +61,8 @@ impl Task {
     #[inline]
     pub(super) fn begin_turn(&self, now_ns: u64) {
         if let Some(run_time) = &self.run_time {
-            run_time.begin(now_ns);
+            let is_measured = run_time.begin(now_ns);
+            self.notes_wakes.store(is_measured, Ordering::Relaxed);
         }
     }
 
@@ -71,6 +74,15 @@ impl Task {
         }
         if let Some(run_time) = &self.run_time {
             run_time.end(used_ns);
+        }
+    }
+
+    #[inline]
+    fn note_wake(&self) {
+        if self.notes_wakes.load(Ordering::Relaxed)
+            && let Some(run_time) = &self.run_time
+        {
+            run_time.woken();
         }
     }
 
@@ -99,10 +111,18 @@ impl Task {
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         let mut slot = self.slot.lock();
         match (polled, &*slot) {
-            (Poll::Pending, Slot::Polled) => *slot = Slot::Waiting(future),
+            (Poll::Pending, Slot::Polled) => {
+                *slot = Slot::Waiting(future);
+                drop(slot);
+                if let Some(run_time) = &self.run_time {
+                    run_time.pause();
+                }
+            }
             _ => {
                 *slot = Slot::Gone;
                 drop(slot);
+                // The program may go on as another task already.
+                self.notes_wakes.store(false, Ordering::Relaxed);
                 drop(future);
                 self.core.dismiss();
             }
@@ -113,6 +133,7 @@ impl Task {
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
         if self.queued.wake() {
+            self.note_wake();
             let core = self.core;
             core.push(self);
         }
@@ -120,6 +141,7 @@ impl Wake for Task {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.queued.wake() {
+            self.note_wake();
             self.core.push(Arc::clone(self));
         }
     }
@@ -238,7 +260,9 @@ fn start(
     }
     let slot = Mutex::new(LockLevel::Task, Slot::Waiting(Box::pin(future)));
     let queued = Queued::of(AtomicBool::new(false));
-    let task = Arc::new(Task { core, queued, turn_left_ns, run_time, _charge: charge, slot });
+    // What goes on on another core is ready from now on.
+    let notes_wakes = AtomicBool::new(run_time.as_ref().is_some_and(|run_time| run_time.is_measured()));
+    let task = Arc::new(Task { core, queued, notes_wakes, turn_left_ns, run_time, _charge: charge, slot });
     #[cfg(not(any(target_os = "none", all(test, feature = "model"))))]
     super::simulated::note(&task);
     task.wake_by_ref();

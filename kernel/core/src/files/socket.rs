@@ -6,17 +6,20 @@
 //! Whether it is ready is a word that the network keeps up to date ([`Tcp::level`]), so that looking costs one load,
 //! however many are looked at. When it may have become more, the network wakes all who watch.
 
+mod addressed;
 pub(crate) mod record;
 mod transfer;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::net::Ipv4Addr;
+use core::sync::atomic::{AtomicU32, Ordering};
 use core::task::Waker;
 
 use coppice_endpoint::SocketError;
 use spin::Once;
 
+pub(crate) use self::addressed::Addressed;
 use self::transfer::{put_bytes, put_datagram, take_bytes, take_datagram};
 use super::readiness::{Level, Ready, Watchers};
 use super::serial;
@@ -50,6 +53,8 @@ pub(crate) enum SocketKind {
 /// See this module.
 pub(crate) struct Socket {
     transport: Transport,
+    /// Address of its peer as far as it is known without a look, or 0.
+    peer_known: AtomicU32,
     /// What can be done with it.
     pub(crate) level: Level,
     watchers: Arc<Watchers>,
@@ -122,6 +127,7 @@ impl Socket {
         Self {
             level: level.into(),
             transport,
+            peer_known: AtomicU32::new(0),
             watchers,
             served: Once::new(),
             options: Mutex::new(LockLevel::Fact, options),
@@ -210,7 +216,10 @@ impl Socket {
     pub(crate) fn accept(&self, quota: &Arc<Quota>) -> Result<Self, Errno> {
         let charge = quota.charge(SOCKET_BYTES)?;
         let tcp = self.tcp()?.accept().map_err(errno)?;
-        Ok(Self::with(Transport::Tcp(tcp), self.options(), charge))
+        let accepted = Self::with(Transport::Tcp(tcp), self.options(), charge);
+        // Later on it may not be told any more.
+        accepted.peer_address();
+        Ok(accepted)
     }
 
     /// Connects to a peer, or says how far an earlier call has come.
@@ -244,6 +253,9 @@ impl Socket {
             Transport::Tcp(_) => Err(SocketError::Refused),
             Transport::Udp(udp) => udp.connect(Some((address, port))),
         };
+        if matches!(connected, Ok(()) | Err(SocketError::InProgress)) {
+            self.peer_known.store(address.to_bits(), Ordering::Relaxed);
+        }
         connected.map_err(errno)
     }
 
@@ -254,7 +266,10 @@ impl Socket {
     pub(crate) fn disconnect(&self) -> Result<(), Errno> {
         match &self.transport {
             Transport::Tcp(_) => Err(Errno::EAFNOSUPPORT),
-            Transport::Udp(udp) => udp.connect(None).map_err(errno),
+            Transport::Udp(udp) => {
+                self.peer_known.store(0, Ordering::Relaxed);
+                udp.connect(None).map_err(errno)
+            }
         }
     }
 
@@ -295,6 +310,21 @@ impl Socket {
             Transport::Udp(udp) => udp.peer(),
         };
         peer.ok_or(Errno::ENOTCONN)
+    }
+
+    /// Its peer's address, if that is in the network. A connection keeps it, which may be over by now.
+    fn peer_address(&self) -> Option<Ipv4Addr> {
+        if self.service().is_some() {
+            return None;
+        }
+        match self.peer_known.load(Ordering::Relaxed) {
+            0 => {
+                let (address, _) = self.peer().ok()?;
+                self.peer_known.store(address.to_bits(), Ordering::Relaxed);
+                Some(address)
+            }
+            known => Some(Ipv4Addr::from_bits(known)),
+        }
     }
 
     /// Takes the error that waits to be told.
@@ -384,52 +414,6 @@ impl Socket {
     }
 }
 
-/// A socket's bytes or datagrams, with those whom datagrams are for and from.
-pub(crate) struct Addressed<'a> {
-    socket: &'a Socket,
-    /// Whom datagrams are for, if not for whom the socket is connected to.
-    to: Option<Name>,
-    /// Who sent the last one.
-    from: Mutex<Option<Name>>,
-}
-
-impl<'a> Addressed<'a> {
-    /// What is put is for `to`, if it is said so and the socket is for datagrams.
-    pub(crate) fn new(socket: &'a Socket, to: Option<Name>) -> Self {
-        let to = to.filter(|_| socket.kind() == SocketKind::Datagrams);
-        Self { socket, to, from: Mutex::new(LockLevel::Fact, None) }
-    }
-
-    /// Who sent the datagram that was taken last.
-    pub(crate) fn from(&self) -> Option<Name> {
-        *self.from.lock()
-    }
-}
-
-impl Stream for Addressed<'_> {
-    fn take(&self, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
-        match &self.socket.transport {
-            Transport::Tcp(_) => self.socket.take(limit, peek, sink),
-            Transport::Udp(udp) => {
-                let (taken, from) = take_datagram(&**udp, limit, peek, sink)?;
-                *self.from.lock() = from;
-                Ok(taken)
-            }
-        }
-    }
-
-    fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno> {
-        match &self.socket.transport {
-            Transport::Tcp(_) => self.socket.put(length, source),
-            Transport::Udp(udp) => put_datagram(&**udp, length, self.to, source),
-        }
-    }
-
-    fn shape(&self) -> Shape {
-        self.socket.shape()
-    }
-}
-
 impl Stream for Socket {
     fn take(&self, limit: usize, peek: bool, sink: &mut Sink<'_>) -> Result<Taken, Errno> {
         if let Some(service) = self.service() {
@@ -449,6 +433,14 @@ impl Stream for Socket {
             Transport::Tcp(tcp) => put_bytes(&**tcp, length, source),
             Transport::Udp(udp) => put_datagram(&**udp, length, None, source),
         }
+    }
+
+    fn receiver(&self) -> Option<Ipv4Addr> {
+        self.peer_address()
+    }
+
+    fn sender(&self) -> Option<Ipv4Addr> {
+        self.peer_address()
     }
 
     fn shape(&self) -> Shape {

@@ -3,6 +3,8 @@
 //! Bytes go from the program's memory into the object's and back without a stop: the object calls whoever moves them
 //! with pieces of its own memory.
 
+use core::net::Ipv4Addr;
+
 use crate::errno::Errno;
 
 /// Takes bytes that lie together; returns how many it took, which are fewer only if it can take no more now.
@@ -36,6 +38,16 @@ pub(crate) trait Stream: Sync {
     /// # Errors
     /// `EAGAIN`: there is no room now. `EPIPE`: nobody would read them. Others: they cannot be written.
     fn put(&self, length: usize, source: &mut Source<'_>) -> Result<usize, Errno>;
+
+    /// Whom in the network what is put goes to, if it goes there.
+    fn receiver(&self) -> Option<Ipv4Addr> {
+        None
+    }
+
+    /// Who in the network sent what was taken last, if it came from there.
+    fn sender(&self) -> Option<Ipv4Addr> {
+        None
+    }
 
     /// Whether what is written apart is kept apart.
     fn shape(&self) -> Shape {

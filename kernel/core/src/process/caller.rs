@@ -125,7 +125,7 @@ impl Caller<'_> {
             match error {
                 CopyError::Fetch { fetch, .. } => {
                     self.thread.keep(text.capacity() - begun)?;
-                    self.process.fetch_for_copy(&fetch).await?;
+                    self.fetch_for_copy(&fetch).await?;
                 }
                 CopyError::Fault { .. } => return Err(Errno::EFAULT.into()),
                 CopyError::OutOfMemory => return Err(Failure::OutOfMemory),
@@ -139,7 +139,7 @@ impl Caller<'_> {
     async fn settle(&self, copied: &Result<(), CopyError>, length: usize) -> Step {
         match *copied {
             Ok(()) => Step::End(length, Ok(())),
-            Err(CopyError::Fetch { done, ref fetch }) => match self.process.fetch_for_copy(fetch).await {
+            Err(CopyError::Fetch { done, ref fetch }) => match self.fetch_for_copy(fetch).await {
                 Ok(()) => Step::More(done),
                 Err(failure) => Step::End(done, Err(failure)),
             },

@@ -12,10 +12,11 @@ use coppice_hal::heap::block_bytes;
 use coppice_protocol::ids::ProgramId;
 
 use crate::errno::Errno;
+use crate::executor::Phase;
 use crate::files::{Object, OpenFile, Turn};
 use crate::limits::{PAGES_CALL_BYTES, READ_AGAIN_MAX};
 use crate::memory::{Fetch, Resolution, Signal, Source};
-use crate::process::{Awaited, Failure, Process};
+use crate::process::{Awaited, Caller, Failure, Process};
 use crate::quota::Charge;
 use crate::ship::ProgramFile;
 
@@ -132,7 +133,7 @@ impl Process {
         self.space.lock().has_page(fetch.address)
     }
 
-    /// As [`Self::fetch`], for a system call that copies: what cannot be read is `EFAULT`.
+    /// As [`Self::fetch`], for who copies: what cannot be read is `EFAULT`.
     pub(crate) async fn fetch_for_copy(&self, fetch: &Fetch) -> Awaited<()> {
         match self.fetch(fetch).await {
             Fetched::Ready => Ok(()),
@@ -164,5 +165,15 @@ impl Process {
         let mut bytes = self.job.program_pages(&self.client, file, first, fetch.pages).await?;
         bytes.truncate(fetch.length());
         Ok(bytes)
+    }
+}
+
+impl Caller<'_> {
+    /// As [`Process::fetch_for_copy`], in a system call.
+    pub(crate) async fn fetch_for_copy(&self, fetch: &Fetch) -> Awaited<()> {
+        self.thread.waits_for(Phase::Page);
+        let fetched = self.process.fetch_for_copy(fetch).await;
+        self.thread.waits_for(Phase::File);
+        fetched
     }
 }

@@ -11,7 +11,9 @@ use alloc::vec::Vec;
 use coppice_protocol::control::Order;
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
+use spin::Once;
 
+use super::activity::Activity;
 use super::clock::ProcessClock;
 use super::counts::Counts;
 use super::remembered::OfProcess;
@@ -64,6 +66,7 @@ pub(crate) struct Surroundings {
     client: Client,
     closer: Closer,
     counts: Counts,
+    activity: Activity,
     trace: Trace,
     pages: Pages,
     pub(crate) outside: Vec<Outside>,
@@ -78,8 +81,8 @@ impl Surroundings {
         outside: Vec<Outside>,
         charge: crate::quota::Charge,
     ) -> Self {
-        let (counts, trace) = (Counts::default(), Trace::new());
-        Self { job, node, client, closer, counts, trace, pages, outside, charge }
+        let (counts, activity, trace) = (Counts::default(), Activity::none(), Trace::new());
+        Self { job, node, client, closer, counts, activity, trace, pages, outside, charge }
     }
 
     /// All of that, for a checkpoint.
@@ -197,8 +200,9 @@ pub(crate) fn freeze(process: Process, threads: &[Arc<ThreadState>]) -> Result<(
     };
     let bytes = postcard::to_allocvec(&record)?;
     let outside = catalogue.take_apart().ok_or(NotFrozen::Used)?;
+    let activity = process.threads.activity();
     let (counts, trace, charge) = (process.counts, process.trace, process.charge);
-    Ok((bytes, Surroundings { job, node, client, closer, counts, trace, pages, outside, charge }))
+    Ok((bytes, Surroundings { job, node, client, closer, counts, activity, trace, pages, outside, charge }))
 }
 
 /// The number of a file that memory shows, which is an open file.
@@ -278,7 +282,7 @@ fn make(
     around: Surroundings,
     threads: impl FnOnce(&Identity) -> Threads,
 ) -> Result<(Arc<Process>, Vec<MadeThread>), NotFrozen> {
-    let Surroundings { job, node, client, closer, counts, trace, pages, outside, charge } = around;
+    let Surroundings { job, node, client, closer, counts, activity, trace, pages, outside, charge } = around;
     let quota: &Arc<Quota> = &node.quota;
     let clock = ProcessClock::new();
     clock.set(record.now_ns);
@@ -302,6 +306,7 @@ fn make(
     let space = record.space.make(pages, file, quota)?;
     let limits = ResourceLimits::of(record.limits.into_iter().map(|(soft, hard)| Limit { soft, hard }));
     let threads = Arc::new(threads(&record.identity));
+    threads.go_on_from(activity);
     let made_threads = threads.make(record.threads, &made.files, &job.futexes, quota)?;
     let account = Account::again(clock.on_node(record.started_ns), record.used);
     let process = Arc::new(Process {
@@ -326,6 +331,7 @@ fn make(
         own_page: Turns::new(),
         charge,
         counts,
+        own_address: Once::new(),
         trace,
     });
     process.job.join(&process);

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::net::Ipv4Addr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use coppice_hal::frames::FramePool;
@@ -11,6 +12,7 @@ use coppice_protocol::ids::{JobId, ProgramId, Rank};
 use coppice_protocol::text::ByteString;
 use coppice_protocol::world::World;
 use serde::{Deserialize, Serialize};
+use spin::Once;
 
 use crate::clock;
 use crate::files::locks::Locks;
@@ -169,6 +171,8 @@ pub(crate) struct Process {
     pub(crate) timers: Timers,
     pub(crate) account: Account,
     pub(crate) counts: Counts,
+    /// Its node's address in the job's network, once somebody has asked for it.
+    pub(crate) own_address: Once<Ipv4Addr>,
     /// What it does, if it is traced.
     pub(crate) trace: Trace,
     pub(crate) remembered: OfProcess,

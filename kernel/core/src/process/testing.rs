@@ -232,6 +232,7 @@ fn process(order: &Order, client: Client, job: Arc<JobOnNode>, node: NodeFacts) 
         locks: Locks::new(&node.quota),
         cores: 1,
         counts: Counts::default(),
+        own_address: spin::Once::new(),
         trace: crate::process::trace::Trace::new(),
         identity,
         job,

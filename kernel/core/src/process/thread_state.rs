@@ -8,7 +8,8 @@ use core::task::Waker;
 use coppice_hal::heap::block_bytes;
 
 use crate::errno::Errno;
-use crate::executor::{self, RunTime};
+use crate::executor::{self, Phase, RunTime};
+use crate::process::activity::Deeds;
 use crate::process::call_files::CallFiles;
 use crate::process::futexes::Sleeper;
 use crate::process::hold::{PendingCall, ThreadImage};
@@ -31,8 +32,10 @@ pub(crate) struct ThreadState {
     waker: Mutex<Option<Waker>>,
     /// Somebody wants it to look at what was changed.
     attention: AtomicBool,
-    /// What it has used of the processor.
+    /// What it has used of the processor, and what it does.
     pub(crate) clock: Arc<RunTime>,
+    /// What it has done.
+    pub(crate) deeds: Deeds,
     /// Where the list of locks it holds starts (set_robust_list(2)); 0: nowhere.
     pub(crate) robust_list: AtomicU64,
     /// Its place among those that sleep at words of memory.
@@ -75,6 +78,7 @@ impl ThreadState {
             waker: Mutex::new(LockLevel::Waiters, None),
             attention: AtomicBool::new(false),
             clock: Arc::default(),
+            deeds: Deeds::default(),
             robust_list: AtomicU64::new(0),
             sleeper: Arc::default(),
             remembered: OfThread::default(),
@@ -138,12 +142,15 @@ impl ThreadState {
     /// It starts to make a call that may wait.
     pub(crate) fn begin_call(&self, number: u64) {
         self.call.store(number, Ordering::Relaxed);
+        // Unless it says something else.
+        self.waits_for(Phase::File);
         *self.pending.lock() = PendingCall::default();
     }
 
     /// It makes a call again that it made when it was held.
     pub(crate) fn take_up_call(&self, number: u64, pending: PendingCall) {
         self.call.store(number, Ordering::Relaxed);
+        self.waits_for(Phase::File);
         *self.pending.lock() = PendingCall { taken_up: true, ..pending };
     }
 

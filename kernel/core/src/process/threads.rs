@@ -15,7 +15,9 @@ use alloc::vec::Vec;
 
 use coppice_hal::heap::block_bytes;
 use coppice_hal::user::extended;
+use coppice_protocol::overlay::Values;
 
+use super::activity::{self, Activity, Done};
 use super::fetch::FETCH_BYTES;
 use super::hold::{Hold, ThreadImage};
 use super::placement;
@@ -60,6 +62,7 @@ struct Table {
     gone_cpu_ns: u64,
     /// The most that was ever said to have been used, ns.
     told_cpu_ns: u64,
+    activity: Activity,
     end: Option<End>,
 }
 
@@ -67,7 +70,15 @@ impl Threads {
     /// None yet. The first will have the id `first`; those of others are [`THREAD_IDS`] from `others` on. The future of
     /// one is a value of `life_bytes`.
     pub(crate) fn new(first: u32, others: u32, life_bytes: usize) -> Self {
-        let table = Table { alive: BTreeMap::new(), next: 0, last_core: 0, gone_cpu_ns: 0, told_cpu_ns: 0, end: None };
+        let table = Table {
+            alive: BTreeMap::new(),
+            next: 0,
+            last_core: 0,
+            gone_cpu_ns: 0,
+            told_cpu_ns: 0,
+            activity: Activity::none(),
+            end: None,
+        };
         Self {
             table: Mutex::new(LockLevel::Threads, table),
             hold: Hold::new(),
@@ -97,6 +108,7 @@ impl Threads {
         table.last_core = core;
         let tid = if table.alive.is_empty() && table.next == 0 { self.first } else { table.free_id(self.others) };
         let state = Arc::new(ThreadState::new(tid, name, core, affinity, charge));
+        state.clock.measure(table.activity.is_measured);
         self.several.fetch_or(!table.alive.is_empty(), Ordering::Relaxed);
         table.alive.insert(tid, Arc::clone(&state));
         Ok(state)
@@ -117,6 +129,7 @@ impl Threads {
             let mut table = self.table.lock();
             if table.alive.remove(&thread.tid).is_some() {
                 table.gone_cpu_ns += thread.clock.ns();
+                table.activity.gone.add(thread, activity::now_ns());
             }
             let was_last = table.alive.is_empty();
             if was_last {
@@ -218,6 +231,33 @@ impl Threads {
         let used_ns = table.gone_cpu_ns + table.alive.values().map(|thread| thread.clock.ns()).sum::<u64>();
         table.told_cpu_ns = table.told_cpu_ns.max(used_ns);
         table.told_cpu_ns
+    }
+
+    /// Whether it is measured where their time goes: of each from when it next begins or ceases to run.
+    pub(super) fn measure(&self, on: bool) {
+        let mut table = self.table.lock();
+        table.activity.is_measured = on;
+        table.alive.values().for_each(|thread| thread.clock.measure(on));
+    }
+
+    /// Tells what becomes of what all of them, gone ones included, have done so far.
+    pub(super) fn tell(&self, values: impl FnOnce(&Done) -> Values) -> Values {
+        let mut table = self.table.lock();
+        // The clock first: what a thread says it does now it has done since before then.
+        let now_ns = activity::now_ns();
+        let mut done = table.activity.gone;
+        table.alive.values().for_each(|thread| done.add(thread, now_ns));
+        table.activity.tell(&values(&done))
+    }
+
+    /// What there is of that besides the threads themselves.
+    pub(super) fn activity(&self) -> Activity {
+        self.table.lock().activity
+    }
+
+    /// Goes on from that, before there is any thread.
+    pub(super) fn go_on_from(&self, activity: Activity) {
+        self.table.lock().activity = activity;
     }
 
     /// What a thread takes of the heap beside its task, bytes: its future, a fetch of pages, its state, its vector

@@ -55,7 +55,7 @@ async fn populate(caller: Caller<'_>, mut at: u64, end: u64, writes: bool) -> Aw
         };
         match touched {
             Ok(()) => at += PAGE_BYTES as u64,
-            Err(CopyError::Fetch { fetch, .. }) => caller.process.fetch_for_copy(&fetch).await?,
+            Err(CopyError::Fetch { fetch, .. }) => caller.fetch_for_copy(&fetch).await?,
             Err(CopyError::Fault { .. }) => return Err(Errno::EFAULT.into()),
             Err(CopyError::OutOfMemory) => return Err(Errno::ENOMEM.into()),
         }

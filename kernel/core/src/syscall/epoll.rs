@@ -10,7 +10,7 @@ use crate::abi::io::{EPOLL_EVENT_BYTES, epoll_event, parse_epoll_event};
 use crate::abi::time::parse_timespec;
 use crate::clock;
 use crate::errno::Errno;
-use crate::executor;
+use crate::executor::{self, Phase};
 use crate::files::poller::{Poller, ask};
 use crate::files::readiness::until_or;
 use crate::files::{Object, OpenFile, Ready, flags};
@@ -148,7 +148,7 @@ impl Wait {
         let only_looks = clock::monotonic_ns() >= deadline_ns;
         loop {
             let any = until_or(deadline_ns, |waker| poller.watch(waker), || (poller.queued() > 0).then_some(()));
-            match caller.interruptible(Patience::Limited, any).await? {
+            match caller.interruptible(Phase::Network, Patience::Limited, any).await? {
                 Ok(watched) => watched?,
                 Err(_) if only_looks => return Ok(0),
                 Err(_) => {
@@ -161,14 +161,15 @@ impl Wait {
                 // because there is no memory for more.
                 Ok(0) if poller.was_refused() => {
                     let again_ns = clock::monotonic_ns().saturating_add(WATCH_AGAIN_NS).min(deadline_ns);
-                    caller.interruptible(Patience::Limited, executor::sleep_until(again_ns)).await?;
+                    let again = executor::sleep_until(again_ns);
+                    caller.interruptible(Phase::Network, Patience::Limited, again).await?;
                     if again_ns == deadline_ns {
                         return Ok(0);
                     }
                 }
                 Ok(0) => {}
                 Ok(told) => return Ok(told as u64),
-                Err(Trouble::Fetch(fetch)) => caller.process.fetch_for_copy(&fetch).await?,
+                Err(Trouble::Fetch(fetch)) => caller.fetch_for_copy(&fetch).await?,
                 Err(trouble) => return Err(trouble.into()),
             }
         }

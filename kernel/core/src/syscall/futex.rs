@@ -15,7 +15,7 @@ use crate::abi::futex::{Change, command, flag};
 use crate::abi::time::parse_timespec;
 use crate::clock;
 use crate::errno::Errno;
-use crate::executor::{self, Elapsed};
+use crate::executor::{self, Elapsed, Phase};
 use crate::process::futexes::Word;
 use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Failure, Immediate};
@@ -109,12 +109,12 @@ pub(crate) async fn rest(caller: Caller<'_>, until_ns: u64, always: bool) -> Awa
     // Who waits for a lock with priorities gets it, whatever comes in between.
     let patience = if always { Patience::Stubborn } else { Patience::until(until_ns) };
     let failure = if until_ns == u64::MAX {
-        match caller.interruptible(patience, asleep.woken()).await {
+        match caller.interruptible(Phase::Futex, patience, asleep.woken()).await {
             Ok(()) => return Ok(0),
             Err(failure) => failure,
         }
     } else {
-        match caller.interruptible(patience, executor::timeout_at(until_ns, asleep.woken())).await {
+        match caller.interruptible(Phase::Futex, patience, executor::timeout_at(until_ns, asleep.woken())).await {
             Ok(Ok(())) => return Ok(0),
             Ok(Err(Elapsed)) => Errno::ETIMEDOUT.into(),
             Err(failure) => failure,

@@ -7,6 +7,7 @@
 use super::Arguments;
 use crate::abi::{Record, i64_at, u16_at, u32_at};
 use crate::errno::Errno;
+use crate::executor::Phase;
 use crate::files::OpenFile;
 use crate::files::locks::{LockOwner, LockedFile, RangeLock};
 use crate::files::readiness::until_watched;
@@ -178,7 +179,7 @@ async fn wait(caller: Caller<'_>, mut attempt: impl FnMut() -> Result<(), Errno>
         other => Some(other),
     };
     let waiting = until_watched(|waker| caller.process.locks.watch(waker), attempt);
-    caller.interruptible(Patience::Endless, waiting).await???;
+    caller.interruptible(Phase::File, Patience::Endless, waiting).await???;
     Ok(0)
 }
 

@@ -14,12 +14,13 @@ use coppice_hal::paging::Access;
 use coppice_hal::user::Registers;
 
 use super::Arguments;
+use super::activity::AnyOf;
 use super::signal::read_mask;
 use crate::abi::io::{POLLFD_BYTES, PollEntry};
 use crate::abi::time::{parse_timespec, timespec};
 use crate::clock;
 use crate::errno::Errno;
-use crate::executor;
+use crate::executor::{self, Phase};
 use crate::files::readiness::{Level, Ready};
 use crate::files::{Descriptors, Input, Object, Standard};
 use crate::memory::AddressSpace;
@@ -119,17 +120,20 @@ impl Entries {
         (all & u32::from(Level::LOOK_CLOSER) == 0).then_some(ready)
     }
 
-    /// Has `waker` woken when another look may find more.
+    /// Has `waker` woken when another look may find more. Says what the thread waits for then.
     fn watch(self, caller: Caller<'_>, waker: &Waker) -> Immediate<()> {
         let mut watched = Ok(());
+        let mut any = AnyOf::default();
         self.for_each_chunk(caller, |chunk| {
             for bytes in chunk.as_chunks::<POLLFD_BYTES>().0 {
                 let file = caller.process.files.lock().get(PollEntry::parse(bytes).descriptor);
                 if let Ok(file) = file {
+                    any.add(&file);
                     watched = watched.and(file.watch(waker));
                 }
             }
         })?;
+        caller.thread.waits_for(any.phase());
         Ok(watched?)
     }
 
@@ -141,7 +145,9 @@ impl Entries {
             let looked = match self.look(caller) {
                 Ok(Found { unknown: Some(input), .. }) if !asked => {
                     asked = true;
+                    caller.thread.waits_for(Phase::Input);
                     input.look().await;
+                    caller.thread.waits_for(Phase::File);
                     continue;
                 }
                 Ok(Found { ready: 0, .. }) if clock::monotonic_ns() < deadline_ns => {
@@ -151,7 +157,7 @@ impl Entries {
                     });
                     let nothing = Found { ready: 0, unknown: None };
                     let waiting = executor::timeout_at(deadline_ns, look_again);
-                    caller.interruptible(Patience::Limited, waiting).await?.unwrap_or(Ok(nothing))
+                    caller.interruptible(Phase::Network, Patience::Limited, waiting).await?.unwrap_or(Ok(nothing))
                 }
                 looked => looked,
             };
@@ -162,7 +168,7 @@ impl Entries {
                     }
                     return Ok(found.ready);
                 }
-                Err(Trouble::Fetch(fetch)) => caller.process.fetch_for_copy(&fetch).await?,
+                Err(Trouble::Fetch(fetch)) => caller.fetch_for_copy(&fetch).await?,
                 Err(trouble) => return Err(Failure::from(trouble)),
             }
         }

@@ -191,7 +191,7 @@ impl Ranges {
                 .copy(length, |address, range| caller.process.space.lock().touch(address, range.len(), Access::WRITE));
             self.reset(mark);
             match result {
-                Err(Trouble::Fetch(fetch)) => caller.process.fetch_for_copy(&fetch).await?,
+                Err(Trouble::Fetch(fetch)) => caller.fetch_for_copy(&fetch).await?,
                 result => return Ok(result?),
             }
         }

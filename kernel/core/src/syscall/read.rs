@@ -13,7 +13,7 @@ use super::ranges::{Ranges, part};
 use super::stream::{How, read_stream};
 use super::{Arguments, signal_file};
 use crate::errno::Errno;
-use crate::executor;
+use crate::executor::{self, Phase};
 use crate::files::pipeline::Pipeline;
 use crate::files::{Device, Input, Object, OpenFile, Standard, buffer};
 use crate::process::signals::Patience;
@@ -237,17 +237,20 @@ async fn read_input(caller: Caller<'_>, file: &OpenFile, input: &Input, ranges: 
     let length = length as u32;
     let waits = !file.is_nonblocking();
     // One thread asks for all that wait.
-    let _turn = if waits { Some(caller.interruptible(Patience::Endless, input.turn()).await?) } else { None };
+    let _turn =
+        if waits { Some(caller.interruptible(Phase::Input, Patience::Endless, input.turn()).await?) } else { None };
     let mut bytes = loop {
         let count = input.bell().count();
         input.forget();
         // What comes is taken from the input whoever waits for it, so signals interrupt only the wait behind this.
+        caller.thread.waits_for(Phase::Input);
         let asked = caller.ask(Call::Input { length }).await;
+        caller.thread.waits_for(Phase::File);
         // What another thread was told meanwhile may have been about these bytes.
         input.forget();
         match asked? {
             (Reply::Later, _) if waits => {
-                caller.interruptible(Patience::Endless, input.bell().rung_since(count)).await?;
+                caller.interruptible(Phase::Input, Patience::Endless, input.bell().rung_since(count)).await?;
             }
             (Reply::Later, _) => return Err(Errno::EAGAIN.into()),
             (_, bytes) => break bytes,

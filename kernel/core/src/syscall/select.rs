@@ -7,12 +7,13 @@ use core::pin::pin;
 use core::task::Poll;
 
 use super::Arguments;
+use super::activity::AnyOf;
 use super::signal::read_mask;
 use crate::abi::time::{parse_timespec, parse_timeval, timespec, timeval};
 use crate::abi::u64_at;
 use crate::clock;
 use crate::errno::Errno;
-use crate::executor;
+use crate::executor::{self, Phase};
 use crate::files::{DESCRIPTORS_MAX, Input, Object, Ready, Standard};
 use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Failure};
@@ -141,7 +142,9 @@ impl Asked {
         if let Some(input) = &found.unknown
             && !caller.thread.pending().taken_up
         {
+            caller.thread.waits_for(Phase::Input);
             input.look().await;
+            caller.thread.waits_for(Phase::File);
             self.look(caller, found)?;
         }
         if found.ready > 0 {
@@ -152,18 +155,21 @@ impl Asked {
         }
         let look_again = poll_fn(|context| {
             let mut watched = Ok(());
+            let mut any = AnyOf::default();
             for number in self.numbers() {
                 let file = caller.process.files.lock().get(number as i32);
                 if let Ok(file) = file {
+                    any.add(&file);
                     watched = watched.and(file.watch(context.waker()));
                 }
             }
+            caller.thread.waits_for(any.phase());
             let looked = watched.and_then(|()| self.look(caller, found));
             if looked.is_ok() && found.ready == 0 { Poll::Pending } else { Poll::Ready(looked) }
         });
         let waiting = executor::timeout_at(deadline_ns, look_again);
         // If the time is up, the last look has found nothing.
-        Ok(caller.interruptible(Patience::Limited, waiting).await?.unwrap_or(Ok(()))?)
+        Ok(caller.interruptible(Phase::Network, Patience::Limited, waiting).await?.unwrap_or(Ok(()))?)
     }
 }
 

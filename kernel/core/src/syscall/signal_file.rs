@@ -7,6 +7,7 @@ use crate::abi::signal::{SIGNALFD_BYTES, SIGSET_BYTES};
 use crate::abi::signal_set::SignalSet;
 use crate::abi::u64_at;
 use crate::errno::Errno;
+use crate::executor::Phase;
 use crate::files::readiness::until_watched;
 use crate::files::{Object, OpenFile, SignalFile, flags};
 use crate::process::signals::Patience;
@@ -61,9 +62,11 @@ pub(super) async fn read(caller: Caller<'_>, file: &OpenFile, signals: &SignalFi
             None if done > 0 => break,
             None if file.is_nonblocking() => return Err(Errno::EAGAIN.into()),
             None => {
-                caller.interruptible(Patience::Endless, until_watched(|waker| signals.watch(waker), take)).await??
+                let waiting = until_watched(|waker| signals.watch(waker), take);
+                caller.interruptible(Phase::Sleep, Patience::Endless, waiting).await??
             }
         };
+        caller.thread.deeds.signal();
         let info = caller.process.timers.taken(caller.process, info);
         let (copied, result) = ranges.put(caller, info.read_record().bytes());
         result?;

@@ -5,7 +5,7 @@ use super::time::Clock;
 use crate::abi::time::{parse_timespec, timespec};
 use crate::clock;
 use crate::errno::Errno;
-use crate::executor;
+use crate::executor::{self, Phase};
 use crate::process::signals::Patience;
 use crate::process::timers::TimerClock;
 use crate::process::{Awaited, Caller, Failure};
@@ -25,7 +25,7 @@ pub(super) async fn nanosleep(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 /// Sleeps. If a signal ends that, writes how long it would have been to where `rest` says.
 async fn sleep(caller: Caller<'_>, deadline_ns: u64, rest: u64) -> Awaited {
-    let slept = caller.interruptible(Patience::Limited, executor::sleep_until(deadline_ns)).await;
+    let slept = caller.interruptible(Phase::Sleep, Patience::Limited, executor::sleep_until(deadline_ns)).await;
     if let Err(Failure::Interrupted(_)) = slept
         && rest != 0
     {
@@ -84,7 +84,7 @@ async fn sleep_by(caller: Caller<'_>, clock: TimerClock, until_ns: u64, rest: u6
             executor::sleep(clock.earliest_ns(caller.process, left_ns)).await;
         }
     };
-    let slept = caller.interruptible(Patience::Limited, waiting).await;
+    let slept = caller.interruptible(Phase::Sleep, Patience::Limited, waiting).await;
     if let Err(Failure::Interrupted(_)) = slept
         && rest != 0
     {

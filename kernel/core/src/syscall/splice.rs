@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use coppice_protocol::limits::BULK_BYTES_MAX;
 
 use super::Arguments;
+use super::activity::{count_received, count_sent};
 use super::ranges::{Ranges, TRANSFER_BYTES_MAX, part};
 use super::read::{OFFSET_MAX, check_end};
 use super::stream::{How, broken, put, take, wait};
@@ -228,7 +229,10 @@ async fn out_of_pipe(
             })?;
             match problem {
                 Some(errno) if taken.copied == 0 => Err(errno),
-                _ => Ok(taken.copied),
+                _ => {
+                    count_sent(caller, stream, taken.copied);
+                    Ok(taken.copied)
+                }
             }
         };
         loop {
@@ -313,6 +317,7 @@ async fn into_pipe(
                 left -= done;
                 done
             })?;
+            count_received(caller, stream, moved);
             if moved > 0 { Ok(moved) } else { answer.map(|_| 0) }
         };
         loop {

@@ -5,6 +5,7 @@
 //! made again. So a call that is dropped while it waits has neither taken nor put anything but what it says it has
 //! done.
 
+use super::activity::{count_received, count_sent, phase_of};
 use super::ranges::Ranges;
 use crate::clock;
 use crate::errno::Errno;
@@ -80,7 +81,8 @@ pub(super) async fn wait<T>(
         other => Some(other),
     };
     let waiting = until_or(deadline_ns, |waker| file.watch(waker), attempt);
-    Ok(caller.interruptible(Patience::until(deadline_ns), waiting).await?.unwrap_or(Err(Errno::EAGAIN))??)
+    let waiting = caller.interruptible(phase_of(file), Patience::until(deadline_ns), waiting);
+    Ok(waiting.await?.unwrap_or(Err(Errno::EAGAIN))??)
 }
 
 /// Reads into the ranges. Gives how many bytes the program got, and there were of the message, if it was one.
@@ -115,6 +117,7 @@ pub(super) async fn discard(caller: Caller<'_>, file: &OpenFile, stream: &dyn St
     loop {
         match wait(caller, file, how.deadline_ns, || stream.take(left, false, &mut |bytes| bytes.len())).await {
             Ok(taken) => {
+                count_received(caller, stream, taken.copied);
                 done += taken.copied as u64;
                 left -= taken.copied;
                 caller.completed(done);
@@ -152,9 +155,14 @@ pub(super) async fn take(
             Some(trouble) if !counts => {
                 ranges.reset(mark);
                 let fetch = missing(trouble)?;
-                caller.process.fetch_for_copy(&fetch).await?;
+                caller.fetch_for_copy(&fetch).await?;
             }
-            _ => return Ok(taken),
+            _ => {
+                if !how.peek {
+                    count_received(caller, stream, taken.copied);
+                }
+                return Ok(taken);
+            }
         }
     }
 }
@@ -214,9 +222,12 @@ pub(super) async fn put(
             Some(trouble) if written == 0 => {
                 ranges.reset(mark);
                 let fetch = missing(trouble)?;
-                caller.process.fetch_for_copy(&fetch).await?;
+                caller.fetch_for_copy(&fetch).await?;
             }
-            _ => return Ok(written),
+            _ => {
+                count_sent(caller, stream, written);
+                return Ok(written);
+            }
         }
     }
 }
@@ -233,7 +244,11 @@ pub(super) async fn write_bytes(
     let mut done = 0;
     while done < bytes.len() {
         let rest = &bytes[done..];
-        match wait(caller, file, how.deadline_ns, || stream.put(rest.len(), &mut copy_from(rest))).await {
+        let put = wait(caller, file, how.deadline_ns, || stream.put(rest.len(), &mut copy_from(rest))).await;
+        if let Ok(count) = &put {
+            count_sent(caller, stream, *count);
+        }
+        match put {
             Ok(count) if stream.shape() != Shape::Bytes => return Ok(count as u64),
             Ok(count) => done += count,
             Err(failure) if done > 0 && (failure.leaves_part() || matches!(failure, Failure::Held)) => break,

@@ -13,7 +13,7 @@ use crate::abi::signal_set::SignalSet;
 use crate::abi::time::parse_timespec;
 use crate::clock;
 use crate::errno::Errno;
-use crate::executor;
+use crate::executor::{self, Phase};
 use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Failure};
 
@@ -24,7 +24,7 @@ pub(super) async fn suspend(caller: Caller<'_>, number: u32, a: &Arguments) -> A
         nr::RT_SIGSUSPEND => Some(SignalSet(u64::from_le_bytes(caller.read_array(a.get(0)).await?))),
         _ => None,
     };
-    caller.with_mask(mask, pin!(caller.interruptible(Patience::Limited, pending()))).await
+    caller.with_mask(mask, pin!(caller.interruptible(Phase::Sleep, Patience::Limited, pending()))).await
 }
 
 /// rt_sigtimedwait(2).
@@ -46,7 +46,8 @@ pub(super) async fn rt_sigtimedwait(caller: Caller<'_>, a: &Arguments) -> Awaite
         Some(info) => Poll::Ready(info),
         None => Poll::Pending,
     });
-    let taken = caller.interruptible(Patience::Limited, executor::timeout_at(deadline_ns, taken)).await;
+    let taken = executor::timeout_at(deadline_ns, taken);
+    let taken = caller.interruptible(Phase::Sleep, Patience::Limited, taken).await;
     // A call that is taken up again goes on as it was.
     if matches!(taken, Err(Failure::Held)) {
         core::mem::forget(awaits);
@@ -54,6 +55,7 @@ pub(super) async fn rt_sigtimedwait(caller: Caller<'_>, a: &Arguments) -> Awaite
         drop(awaits);
     }
     let Ok(info) = taken? else { return Err(Errno::EAGAIN.into()) };
+    caller.thread.deeds.signal();
     let info = caller.process.timers.taken(caller.process, info);
     if a.get(1) != 0 {
         caller.write(a.get(1), info.record().bytes()).await?;

@@ -19,7 +19,7 @@ use super::read::{OFFSET_MAX, PARTS_UNDER_WAY, Progress, check_end, has_places, 
 use super::stream::{How, write_bytes, write_stream};
 use super::{Arguments, thread};
 use crate::errno::Errno;
-use crate::executor;
+use crate::executor::{self, Phase};
 use crate::files::pipeline::Pipeline;
 use crate::files::special::Text;
 use crate::files::stream::Shape;
@@ -322,7 +322,7 @@ async fn print_once(caller: Caller<'_>, stream: &Standard, bytes: Vec<u8>) -> Aw
         let count = bell.count();
         match printing.attempt().await {
             Some(answer) => break answer,
-            None => caller.interruptible(Patience::Endless, bell.rung_since(count)).await?,
+            None => caller.interruptible(Phase::File, Patience::Endless, bell.rung_since(count)).await?,
         }
     };
     match answer {

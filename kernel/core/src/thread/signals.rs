@@ -98,6 +98,7 @@ impl Thread {
     /// Goes on in a handler.
     pub(super) async fn deliver(&mut self, mut delivery: Box<Delivery>) -> Option<Over> {
         self.say_signal(&delivery);
+        self.state.deeds.signal();
         match self.interrupted.take() {
             Some(Restart::Always) => self.make_call_again(),
             Some(Restart::IfAsked) if delivery.action.flags & SignalAction::RESTART != 0 => self.make_call_again(),

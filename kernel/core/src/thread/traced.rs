@@ -58,7 +58,8 @@ impl Thread {
             {
                 return wait;
             }
-            let exit = self.user.enter(&self.table);
+            let exit =
+                if self.state.clock.is_measured() { self.enter_measured() } else { self.user.enter(&self.table) };
             let is_call = matches!(exit, UserExit::Syscall);
             if is_call && let Some(tracing) = &mut self.tracing {
                 let (number, arguments) = (self.user.regs.rax, Arguments::of(&self.user.regs));

@@ -9,6 +9,7 @@ use pin_project_lite::pin_project;
 use super::outcome::{Next, Target};
 use crate::abi::signal::SignalInfo;
 use crate::abi::signal_set::{SIGPIPE, SignalSet};
+use crate::executor::Phase;
 use crate::process::{Awaited, Caller, End, Failure};
 
 /// What becomes of a call when a signal's handler has run in its place (signal(7)).
@@ -47,6 +48,7 @@ pin_project! {
         #[pin]
         waiting: F,
         caller: Caller<'a>,
+        phase: Phase,
         patience: Patience,
     }
 }
@@ -56,18 +58,31 @@ impl<F: Future> Future for Interruptible<'_, F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if let Poll::Ready(result) = this.waiting.poll(context) {
-            return Poll::Ready(Ok(result));
+        let thread = this.caller.thread;
+        thread.waits_for(*this.phase);
+        let polled = match this.waiting.poll(context) {
+            Poll::Ready(result) => Poll::Ready(Ok(result)),
+            Poll::Pending => this.caller.interruption(*this.patience).map(Err),
+        };
+        if polled.is_ready() {
+            thread.waits_for(Phase::File);
         }
-        this.caller.interruption(*this.patience).map(Err)
+        polled
     }
 }
 
 impl Caller<'_> {
     /// Waits, unless a signal comes that has a handler, or that ends the process. If both come together, the wait was
     /// the first. One that only stops the process does not end the wait.
-    pub(crate) fn interruptible<F: Future>(&self, patience: Patience, waiting: F) -> Interruptible<'_, F> {
-        Interruptible { waiting, caller: *self, patience }
+    ///
+    /// `phase` is what the time counts as. Whoever waits may know better, and say so whenever it is polled.
+    pub(crate) fn interruptible<F: Future>(
+        &self,
+        phase: Phase,
+        patience: Patience,
+        waiting: F,
+    ) -> Interruptible<'_, F> {
+        Interruptible { waiting, caller: *self, phase, patience }
     }
 
     /// Goes on, unless a signal has come as for [`Self::interruptible`].
@@ -106,6 +121,7 @@ impl Caller<'_> {
                 if since_now {
                     self.process.call_all();
                 }
+                self.thread.waits_for(Phase::Other);
                 Poll::Pending
             }
             Next::Nothing => Poll::Pending,

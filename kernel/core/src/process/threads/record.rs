@@ -181,6 +181,7 @@ impl Table {
         if self.alive.len() >= crate::limits::THREADS_MAX || self.alive.contains_key(&state.tid) {
             return Err(());
         }
+        state.clock.measure(self.activity.is_measured);
         self.alive.insert(state.tid, Arc::clone(state));
         Ok(())
     }

@@ -178,7 +178,7 @@ pub(super) async fn make_ready(caller: Caller<'_>, address: u64, length: usize) 
         let touched = caller.process.space.lock().touch(address, length, Access::WRITE);
         match touched {
             Ok(()) => return Ok(()),
-            Err(CopyError::Fetch { fetch, .. }) => caller.process.fetch_for_copy(&fetch).await?,
+            Err(CopyError::Fetch { fetch, .. }) => caller.fetch_for_copy(&fetch).await?,
             Err(CopyError::Fault { .. }) => return Err(Errno::EFAULT.into()),
             Err(CopyError::OutOfMemory) => return Err(Failure::OutOfMemory),
         }

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use coppice_endpoint::{Lender, Stack, UserConfig};
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{JobNode, NodeId, PsetId};
+use coppice_protocol::overlay::Metric;
 use coppice_protocol::syscalls as nr;
 
 use crate::abi::socket::{NAME_BYTES, name, parse_name};
@@ -358,4 +359,75 @@ fn memory_that_is_gone_is_an_error() {
     assert_eq!(two.one.call(nr::SOCKET, &[2, STREAM, 0]), error(Errno::ENOMEM));
     drop(charges);
     assert!(two.one.call(nr::SOCKET, &[2, STREAM, 0]) > 0);
+}
+
+/// What a rank is said to have sent to other nodes, and received.
+fn moved(bench: &Bench) -> (u64, u64) {
+    let values = bench.process.values();
+    (values[Metric::BytesSent as usize], values[Metric::BytesReceived as usize])
+}
+
+#[test]
+fn bytes_to_and_from_other_nodes_are_counted() {
+    const PEEK: u64 = 2;
+    let two = two();
+    let (one, other) = connection(&two);
+    assert_eq!(send(&two.one, one, b"there"), 5);
+    assert_eq!((moved(&two.one), moved(&two.other)), ((5, 0), (0, 0)));
+    assert_eq!(two.other.call(nr::RECVFROM, &[other, MEMORY, 3, PEEK, 0, 0]), 3);
+    assert_eq!(moved(&two.other), (0, 0), "it was only looked at");
+    assert_eq!(receive(&two.other, other, 3).as_deref(), Ok(&b"the"[..]));
+    assert_eq!(two.other.call(nr::RECVFROM, &[other, MEMORY, 9, 0, 0, 0]), 2);
+    assert_eq!((moved(&two.one), moved(&two.other)), ((5, 0), (0, 5)));
+    // What the peer has sent is read although it is gone.
+    assert_eq!(send(&two.other, other, b"end"), 3);
+    assert_eq!(two.other.call(nr::CLOSE, &[other]), 0);
+    two.one.rest();
+    assert_eq!(receive(&two.one, one, 9).as_deref(), Ok(&b"end"[..]));
+    assert_eq!((moved(&two.one), moved(&two.other)), ((5, 3), (3, 5)));
+    // Into a pipe, and out of it.
+    let (one, other) = connection(&two);
+    assert_eq!(two.one.call(nr::PIPE, &[MEMORY]), 0);
+    let [from, into] = [0, 4].map(|at| u64::from(two.one.get(at, 1)[0]));
+    assert_eq!(two.one.call(nr::WRITE, &[into, MEMORY, 7]), 7);
+    assert_eq!(two.one.call(nr::SPLICE, &[from, 0, one, 0, 7, 0]), 7);
+    assert_eq!(send(&two.other, other, b"back"), 4);
+    assert_eq!(two.one.call(nr::SPLICE, &[one, 0, into, 0, 9, 0]), 4);
+    assert_eq!((moved(&two.one), moved(&two.other)), ((12, 7), (7, 5)));
+}
+
+#[test]
+fn what_stays_on_its_node_is_not_counted() {
+    let two = two();
+    for address in [Ipv4Addr::LOCALHOST, JobNode(0).address()] {
+        let (listening, port) = listener(&two.one);
+        let s = socket(&two.one, 0);
+        assert_eq!(connect(&two.one, s, address, port), 0);
+        let accepted = two.one.call(nr::ACCEPT, &[listening, 0, 0]) as u64;
+        assert_eq!(send(&two.one, s, b"here"), 4);
+        assert_eq!(receive(&two.one, accepted, 9).as_deref(), Ok(&b"here"[..]));
+    }
+    assert_eq!(moved(&two.one), (0, 0));
+}
+
+#[test]
+fn datagrams_count_by_whom_they_are_for_and_from() {
+    const DATAGRAMS: u64 = 2;
+    let two = two();
+    let datagrams = |bench: &Bench| {
+        let s = u64::try_from(bench.call(nr::SOCKET, &[2, DATAGRAMS, 0])).expect("a descriptor");
+        assert_eq!(bind(bench, s, 0), 0);
+        let (_, port) = ask_name(bench, nr::GETSOCKNAME, s).expect("its name");
+        (s, port)
+    };
+    let ((one, own_port), (other, port)) = (datagrams(&two.one), datagrams(&two.other));
+    let send_to = |address, port| {
+        let name = put_name(&two.one, address, port);
+        two.one.call(nr::SENDTO, &[one, MEMORY + BYTES, 6, 0, name, NAME_BYTES as u64])
+    };
+    assert_eq!(send_to(JobNode(1).address(), port), 6);
+    assert_eq!(send_to(JobNode(0).address(), own_port), 6);
+    assert_eq!(two.other.call(nr::RECVFROM, &[other, MEMORY + INTO, 9, 0, 0, 0]), 6);
+    assert_eq!(two.one.call(nr::RECVFROM, &[one, MEMORY + INTO, 9, 0, 0, 0]), 6);
+    assert_eq!((moved(&two.one), moved(&two.other)), ((6, 0), (0, 6)));
 }
