@@ -361,3 +361,6 @@ pub const PROFILE_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// How long it is waited for a lock of the database of profiles.
 pub const PROFILE_LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How long whoever asks for what overlays have gathered waits for what is still to be written.
+pub const PROFILE_WRITE_TIME_MAX: Duration = Duration::from_secs(2);

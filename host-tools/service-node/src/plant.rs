@@ -12,6 +12,7 @@ use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::spawn::Spawn;
 use coppice_protocol::world::JobKey;
 use coppice_qemu::machine::Accelerator;
+use tokio::sync::oneshot;
 
 use crate::controller::Newest;
 use crate::output::{OutputEvent, OutputOrder};
@@ -90,6 +91,9 @@ pub trait Plant {
 
     /// Has something recorded of a job's overlay. False: too much waits to be recorded, and it is not.
     fn record_profile(&mut self, order: ProfileOrder) -> bool;
+
+    /// Says when all of that is written which was to be recorded before.
+    fn profiles_written(&mut self) -> oneshot::Receiver<()>;
 
     /// Has something done with checkpoints → [`PlantEvent::Checkpoint`].
     fn checkpoint(&mut self, order: CheckpointOrder);

@@ -26,7 +26,7 @@ use coppice_qemu::launch::Launcher;
 use coppice_qemu::machine::Accelerator;
 use coppice_qemu::probe::probe_cached;
 use coppice_qemu::processor::Processor;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use self::fabric::{Port, fabric_commands, fabric_orders};
 use self::helper::Link;
@@ -260,6 +260,10 @@ impl Plant for Processes {
 
     fn record_profile(&mut self, order: ProfileOrder) -> bool {
         self.profiles.order(order)
+    }
+
+    fn profiles_written(&mut self) -> oneshot::Receiver<()> {
+        self.profiles.written()
     }
 
     fn checkpoint(&mut self, order: CheckpointOrder) {

@@ -4,8 +4,8 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::gathering::{Gathering, Taken};
-use super::missing::Missing;
 use super::message::{Child, Down, Generation, Source, Up};
+use super::missing::Missing;
 use super::part::{NotMerged, Part};
 use super::placement::{Host, best_effort_average, comprehensive};
 use super::topology::Topology;

@@ -46,6 +46,7 @@ mod mpi_threads;
 mod names;
 mod objects;
 mod objects_listed;
+mod overlay;
 mod pmi;
 mod pmi_names;
 mod pmix;

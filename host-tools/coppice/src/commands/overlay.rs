@@ -141,7 +141,11 @@ pub(super) mod tests {
             ranks: 3,
             of: 4,
             missing: "3".into(),
-            metrics: vec![metric("user", "ns", 700_000_000), metric("calls", "times", 40), metric("signals", "times", 0)],
+            metrics: vec![
+                metric("user", "ns", 700_000_000),
+                metric("calls", "times", 40),
+                metric("signals", "times", 0),
+            ],
         }
     }
 

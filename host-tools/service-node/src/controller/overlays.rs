@@ -17,6 +17,8 @@ use coppice_protocol::pset::ToPset;
 use coppice_protocol::ranks::Ranks;
 use coppice_protocol::ras::{RasKind, Severity};
 
+use tokio::sync::oneshot;
+
 use self::view::{epoch_view, process_views, state_of};
 use super::job::Job;
 use super::requests::{Answer, Refused, no_job, reply};
@@ -210,12 +212,12 @@ impl<P: Plant> Controller<P> {
         })
     }
 
-    /// Where it is recorded what overlays of a job have gathered, if there is or was such a job.
-    pub(super) fn profiles_of(&self, id: JobId) -> Result<PathBuf, Refused> {
+    /// Where it is recorded what overlays of a job have gathered, if there is or was such a job, and when that is done.
+    pub(super) fn profiles_of(&mut self, id: JobId) -> Result<(PathBuf, oneshot::Receiver<()>), Refused> {
         if !self.jobs.contains_key(&id) && self.records.job_alone(id)?.is_none() {
             return Err(no_job(id));
         }
-        Ok(self.config.paths.profiles())
+        Ok((self.config.paths.profiles(), self.plant.profiles_written()))
     }
 
     /// A node says something to the front end.

@@ -163,8 +163,8 @@ pub enum Request {
     Overlay(JobId, OverlayOrder, Answer<OverlayView>),
     /// How a job's overlay is.
     ShowOverlay(JobId, Answer<OverlayView>),
-    /// Where it is recorded what the overlay of a job has gathered that there is or was.
-    Profiles(JobId, Answer<PathBuf>),
+    /// Where it is recorded what the overlay of a job has gathered that there is or was, and when it is.
+    Profiles(JobId, Answer<(PathBuf, oneshot::Receiver<()>)>),
     /// Send a job a signal; `SIGKILL` ends it.
     Kill(JobId, u8, Answer<()>),
 }

@@ -54,6 +54,9 @@ impl Plant for Idle {
     fn record_profile(&mut self, _order: crate::profiles::ProfileOrder) -> bool {
         true
     }
+    fn profiles_written(&mut self) -> tokio::sync::oneshot::Receiver<()> {
+        tokio::sync::oneshot::channel().1
+    }
     fn checkpoint(&mut self, _order: CheckpointOrder) {}
     fn spawn(&mut self, _order: SpawnOrder) {}
     fn boot(&mut self, _personality: &Personality, _accelerator: Accelerator) {}

@@ -8,7 +8,7 @@ use coppice_protocol::ids::JobId;
 
 use super::{Answered, Api, Number, answer};
 use crate::controller::{Refused, Request};
-use crate::limits::{HOST_FILE_TIME_MAX, PROFILE_EPOCHS_MAX};
+use crate::limits::{HOST_FILE_TIME_MAX, PROFILE_EPOCHS_MAX, PROFILE_WRITE_TIME_MAX};
 use crate::profiles::Profiles;
 
 /// How a job's overlay is.
@@ -34,7 +34,9 @@ pub(super) async fn profile(
 ) -> Answered<ProfileView> {
     let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
     let id = JobId(job);
-    let path = api.ask(|answer| Request::Profiles(id, answer)).await?;
+    let (path, written) = api.ask(|answer| Request::Profiles(id, answer)).await?;
+    // What cannot be written in time is not waited for: what there is is told.
+    let _ = tokio::time::timeout(PROFILE_WRITE_TIME_MAX, written).await;
     let limit = query.limit.unwrap_or(u32::MAX).min(PROFILE_EPOCHS_MAX as u32);
     let read = move || Profiles::read(&path)?.map_or_else(|| Ok(Vec::new()), |profiles| profiles.of_job(id, limit));
     let epochs = api.files.work("the database of profiles", HOST_FILE_TIME_MAX, read).await?;

@@ -121,9 +121,8 @@ impl Profiles {
     /// # Errors
     /// [`ProfileError`].
     pub fn of_job(&self, job: JobId, limit: u32) -> Result<Vec<EpochView>, ProfileError> {
-        let mut statement = self.0.prepare(
-            "SELECT * FROM epochs WHERE job = ?1 ORDER BY generation DESC, epoch DESC LIMIT ?2",
-        )?;
+        let mut statement =
+            self.0.prepare("SELECT * FROM epochs WHERE job = ?1 ORDER BY generation DESC, epoch DESC LIMIT ?2")?;
         let mut epochs = statement
             .query_map(params![clamped(job.0), limit], |row| {
                 Ok(EpochView {
@@ -139,9 +138,9 @@ impl Profiles {
             })?
             .collect::<Result<Vec<_>, _>>()?;
         epochs.reverse();
-        let mut statement = self.0.prepare(
-            "SELECT * FROM metrics WHERE job = ?1 AND generation = ?2 AND epoch = ?3 ORDER BY metric",
-        )?;
+        let mut statement = self
+            .0
+            .prepare("SELECT * FROM metrics WHERE job = ?1 AND generation = ?2 AND epoch = ?3 ORDER BY metric")?;
         for view in &mut epochs {
             let key = params![clamped(job.0), view.generation, clamped(view.epoch)];
             let metrics = statement.query_map(key, |row| Ok((metric(row)?, row.get::<_, String>("top")?)))?;
@@ -173,9 +172,8 @@ fn metric(row: &Row<'_>) -> rusqlite::Result<MetricView> {
 
 fn add_epoch(transaction: &Transaction<'_>, job: JobId, view: &EpochView) -> Result<(), ProfileError> {
     let (job, epoch) = (clamped(job.0), clamped(view.epoch));
-    transaction
-        .prepare_cached("INSERT OR REPLACE INTO epochs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
-        .execute(params![
+    transaction.prepare_cached("INSERT OR REPLACE INTO epochs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?.execute(
+        params![
             job,
             view.generation,
             epoch,
@@ -184,7 +182,8 @@ fn add_epoch(transaction: &Transaction<'_>, job: JobId, view: &EpochView) -> Res
             clamped(view.ranks),
             view.of,
             view.missing
-        ])?;
+        ],
+    )?;
     let mut statement = transaction.prepare_cached(
         "INSERT OR REPLACE INTO metrics VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?;

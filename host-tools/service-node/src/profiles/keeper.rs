@@ -1,63 +1,75 @@
 //! The thread that records what overlays have gathered.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::SystemTime;
 
-use super::{ProfileOrder, Profiles};
+use tokio::sync::oneshot;
+
+use super::{ProfileError, ProfileOrder, Profiles};
 use crate::limits::{PROFILE_AGE_MAX, PROFILE_ORDERS_MAX, PROFILE_TOGETHER_MAX};
 
 /// The keeper as others have it. Its thread ends when this is dropped and all is written.
 #[derive(Clone, Debug)]
-pub struct Keeper {
-    orders: SyncSender<ProfileOrder>,
-    /// What could not be recorded.
-    lost: Arc<AtomicU64>,
+pub struct Keeper(SyncSender<Item>);
+
+/// What its thread is told.
+#[derive(Debug)]
+enum Item {
+    Record(ProfileOrder),
+    /// Say that all before it is written.
+    Tell(oneshot::Sender<()>),
 }
 
 impl Keeper {
     /// Starts the thread, for the database in this file, which is made when there is something to be recorded.
     #[must_use]
     pub fn start(path: PathBuf) -> Self {
-        let (orders, queue) = sync_channel::<ProfileOrder>(PROFILE_ORDERS_MAX);
-        let lost = Arc::<AtomicU64>::default();
-        let losing = Arc::clone(&lost);
+        let (orders, queue) = sync_channel::<Item>(PROFILE_ORDERS_MAX);
         std::thread::spawn(move || {
             let mut profiles = None;
             while let Ok(first) = queue.recv() {
+                let (mut all, mut told) = (Vec::new(), Vec::new());
                 // What has come meanwhile is written together.
-                let all: Vec<_> = [first].into_iter().chain(queue.try_iter().take(PROFILE_TOGETHER_MAX)).collect();
-                let count = all.len() as u64;
+                for item in [first].into_iter().chain(queue.try_iter().take(PROFILE_TOGETHER_MAX)) {
+                    match item {
+                        Item::Record(order) => all.push(order),
+                        Item::Tell(whom) => told.push(whom),
+                    }
+                }
                 if let Err(error) = write(&mut profiles, &path, &all) {
-                    tracing::warn!(%error, epochs = count, "cannot record what overlays have gathered");
-                    losing.fetch_add(count, Ordering::Relaxed);
+                    tracing::warn!(%error, epochs = all.len(), "cannot record what overlays have gathered");
                     // It may be another file by then, or a disk with room.
                     profiles = None;
                 }
+                // Who asked may be gone.
+                for whom in told {
+                    let _ = whom.send(());
+                }
             }
         });
-        Self { orders, lost }
+        Self(orders)
     }
 
     /// Gives an order. False: too much waits, and it is not done.
     pub fn order(&self, order: ProfileOrder) -> bool {
-        let taken = self.orders.try_send(order).is_ok();
-        if !taken {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-        }
-        taken
+        self.0.try_send(Item::Record(order)).is_ok()
     }
 
-    /// Epochs that were not recorded.
+    /// Is told when all that was ordered before is written, or at once if too much waits.
     #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+    pub fn written(&self) -> oneshot::Receiver<()> {
+        let (tell, told) = oneshot::channel();
+        // If it is not taken it is dropped, which is as good as an answer.
+        let _ = self.0.try_send(Item::Tell(tell));
+        told
     }
 }
 
-fn write(profiles: &mut Option<Profiles>, path: &PathBuf, orders: &[ProfileOrder]) -> Result<(), super::ProfileError> {
+fn write(profiles: &mut Option<Profiles>, path: &Path, orders: &[ProfileOrder]) -> Result<(), ProfileError> {
+    if orders.is_empty() {
+        return Ok(());
+    }
     let profiles = match profiles {
         Some(profiles) => profiles,
         None => {

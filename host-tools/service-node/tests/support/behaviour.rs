@@ -175,7 +175,7 @@ impl Behaviour {
                 self.program.clone().map(found).into_iter().collect()
             }
             Order::Keep(order) if self.keeps_output => self.keep(order),
-            Order::Keep(_) => vec![],
+            Order::Keep(_) | Order::Profile(_) => vec![],
             Order::Checkpoint(order) => self.begin(Task::Checkpoint(order.clone())),
             Order::Spawn(order) => self.begin(Task::Spawn(order.clone())),
             Order::Boot(node, generation) => {

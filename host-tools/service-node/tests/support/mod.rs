@@ -28,6 +28,7 @@ use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Pla
 use coppice_service_node::profiles::ProfileOrder;
 use coppice_service_node::store::{Held, Source};
 use coppice_storage::Storage;
+use tokio::sync::oneshot;
 
 pub(crate) use self::cluster::Cluster;
 
@@ -101,6 +102,9 @@ impl Plant for NotingPlant {
     fn record_profile(&mut self, order: ProfileOrder) -> bool {
         self.note(Order::Profile(order));
         true
+    }
+    fn profiles_written(&mut self) -> oneshot::Receiver<()> {
+        oneshot::channel().1
     }
     fn checkpoint(&mut self, order: CheckpointOrder) {
         self.note(Order::Checkpoint(order));

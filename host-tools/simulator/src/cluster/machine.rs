@@ -210,7 +210,7 @@ impl Machine {
             };
             let agent = spawn(agent::run(dialler, node));
             let tasks = [shipping.is_ok(), reaping.is_ok(), listening.is_ok(), hearing.is_ok(), agent.is_ok()];
-            debug_assert_eq!(tasks, [true; 4], "there are no other tasks");
+            debug_assert_eq!(tasks, [true; 5], "there are no other tasks");
         });
     }
 

@@ -13,6 +13,7 @@ use coppice_service_node::output::OutputOrder;
 use coppice_service_node::plant::{CheckpointOrder, FabricOrder, Incarnation, Plant, Secrets, SpawnOrder, Stop};
 use coppice_service_node::profiles::ProfileOrder;
 use coppice_service_node::store::{Held, Source};
+use tokio::sync::oneshot;
 
 /// The key of all nodes.
 pub(super) const KEY: NodeKey = NodeKey([7; 32]);
@@ -79,6 +80,9 @@ impl Plant for Noting {
     fn keep(&mut self, _order: OutputOrder) {}
     fn record_profile(&mut self, _order: ProfileOrder) -> bool {
         true
+    }
+    fn profiles_written(&mut self) -> oneshot::Receiver<()> {
+        oneshot::channel().1
     }
     fn checkpoint(&mut self, _order: CheckpointOrder) {}
     fn spawn(&mut self, _order: SpawnOrder) {}

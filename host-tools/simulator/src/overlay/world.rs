@@ -26,7 +26,12 @@ enum Happens {
     /// A node hears what the front end says.
     Down(u32, Vec<u8>),
     /// A process on a node hears somebody below it, who is on this other one.
-    Up { node: u32, index: u32, from: u32, bytes: Vec<u8> },
+    Up {
+        node: u32,
+        index: u32,
+        from: u32,
+        bytes: Vec<u8>,
+    },
     /// The front end hears a node.
     Home(u32, Vec<u8>),
     /// An epoch ends on a node.

@@ -122,6 +122,13 @@ impl Processes for Fakes {
     fn trace(&self, _: JobId, _: Traced) {}
 
     fn checkpointed(&self, _: JobId, _: u64) {}
+    fn overlay(
+        &self,
+        _: coppice_protocol::control::OverlayOrder,
+        _: Arc<dyn Fn(coppice_protocol::overlay::Up) + Send + Sync>,
+    ) {
+    }
+
     fn spawned(&self, _: Spawned) {}
 
     fn joined(&self, joined: Joined) -> u32 {

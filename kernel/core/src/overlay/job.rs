@@ -99,20 +99,18 @@ impl OfJob {
     /// The front end says something.
     pub(super) fn obey(self: &Arc<Self>, number: u32, order: Down, job: Option<&Arc<JobOnNode>>) {
         let processes = job.map(|job| job.processes()).unwrap_or_default();
-        let first = matches!(order, Down::Announce { .. }).then(|| Samples::from_now_on(&processes));
         let ranks: Ranks = processes.iter().map(|process| process.identity.rank).collect();
         self.change(|state, now_ns| {
             // It is said again over each new connection; what asks for an answer is answered again.
             let is_answered = matches!(order, Down::Announce { .. } | Down::Begin { .. });
             if number <= state.obeyed && !is_answered {
-                return;
+                return None;
             }
             state.obeyed = state.obeyed.max(number);
             let before = state.node.generation();
             let answer = state.node.handle_down(order, &ranks, now_ns);
             if state.node.generation() != before {
-                // What was done before nobody has asked for.
-                (state.samples, state.said) = (first.unwrap_or_default(), None);
+                (state.samples, state.said) = (Samples::default(), None);
             }
             answer
         });
@@ -190,23 +188,22 @@ impl OfJob {
             let state = self.state.lock();
             (state.node.period_ns(), state.said)
         };
-        let Some((job, period_ns)) = self.job.upgrade().zip(period_ns) else { return };
+        let Some(period_ns) = period_ns else { return };
         let Some(epoch) = (clock::realtime_ns() / period_ns).checked_sub(1) else { return };
-        // The first one is not whole.
-        if said.is_none_or(|said| epoch <= said) {
-            if said.is_none() {
-                self.state.lock().said = Some(epoch);
-            }
+        if said.is_some_and(|said| epoch <= said) {
             return;
         }
-        let processes = job.processes();
+        // Of a job that has no rank here any more there is nothing to be said, and that is said.
+        let processes = self.job.upgrade().map(|job| job.processes()).unwrap_or_default();
         let values: Vec<(Rank, _)> =
             processes.iter().map(|process| (process.identity.rank, Samples::look(process))).collect();
-        drop((processes, job));
+        drop(processes);
         self.change(|state, _| {
-            state.said = Some(epoch);
             let values = state.samples.since_last(values);
-            state.node.submit(epoch, &values);
+            // The one in which it began is not whole, and what was done before that nobody has asked for.
+            if state.said.replace(epoch).is_some() {
+                state.node.submit(epoch, &values);
+            }
             None
         });
     }

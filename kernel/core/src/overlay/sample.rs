@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::ids::Rank;
-use coppice_protocol::overlay::{Metric, METRICS, Unit, Values};
+use coppice_protocol::overlay::{METRICS, Metric, Unit, Values};
 
 use crate::process::Process;
 
@@ -14,11 +14,6 @@ use crate::process::Process;
 pub(super) struct Samples(BTreeMap<Rank, Values>);
 
 impl Samples {
-    /// They are looked at for the first time.
-    pub(super) fn from_now_on(processes: &[Arc<Process>]) -> Self {
-        Self(processes.iter().map(|process| (process.identity.rank, Self::look(process))).collect())
-    }
-
     /// What a rank has done so far.
     pub(super) fn look(process: &Process) -> Values {
         process.measure(true);

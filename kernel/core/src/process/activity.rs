@@ -108,15 +108,14 @@ impl ThreadState {
 
 impl Process {
     /// Measures from now on where its threads' time goes, or no longer. To be called on any core.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing asks for it yet"))]
     pub(crate) fn measure(&self, on: bool) {
-        self.threads.measure(on);
-        // They begin, or end, as soon as they have run.
-        self.call_all();
+        if self.threads.measure(on) {
+            // They begin, or end, as soon as they have run.
+            self.call_all();
+        }
     }
 
     /// What it has done in its life, and is doing now: see [`Metric`]. All but its pages only grow.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing asks for it yet"))]
     pub(crate) fn values(&self) -> Values {
         let memory = self.space.lock().stats();
         let [_, read, written] = self.account.used();

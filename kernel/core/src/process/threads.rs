@@ -233,11 +233,16 @@ impl Threads {
         table.told_cpu_ns
     }
 
-    /// Whether it is measured where their time goes: of each from when it next begins or ceases to run.
-    pub(super) fn measure(&self, on: bool) {
+    /// Whether it is measured where their time goes: of each from when it next begins or ceases to run. Says whether
+    /// that is news.
+    pub(super) fn measure(&self, on: bool) -> bool {
         let mut table = self.table.lock();
+        if table.activity.is_measured == on {
+            return false;
+        }
         table.activity.is_measured = on;
         table.alive.values().for_each(|thread| thread.clock.measure(on));
+        true
     }
 
     /// Tells what becomes of what all of them, gone ones included, have done so far.

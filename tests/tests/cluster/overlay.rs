@@ -1,0 +1,183 @@
+//! Performance overlays: what is told of ranks is what they did, whoever dies on the way.
+
+use std::time::Duration;
+
+use coppice_tests::guests::{Toolchain, program};
+use coppice_tests::commands::wait_until;
+use coppice_tests::Cluster;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A number of a record.
+#[track_caller]
+fn number(record: &Value, name: &str) -> u64 {
+    record[name].as_u64().unwrap_or_else(|| panic!("no number `{name}` in {record}"))
+}
+
+/// The epochs that were recorded of a job.
+fn epochs(cluster: &Cluster, job: &str) -> Vec<Value> {
+    cluster.json(&["profile", job])["epochs"].as_array().expect("epochs").clone()
+}
+
+/// What all ranks did of something, in all epochs together.
+fn sum(epochs: &[Value], metric: &str) -> u64 {
+    let of = |epoch: &Value| {
+        let metrics = epoch["metrics"].as_array().expect("metrics");
+        metrics.iter().find(|found| found["metric"] == metric).map_or(0, |found| number(found, "sum"))
+    };
+    epochs.iter().map(of).sum()
+}
+
+/// What ranks printed of something, together.
+fn printed(text: &str, name: &str) -> u64 {
+    let values = text.lines().filter_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    values.sum()
+}
+
+/// Starts a job that belongs to nobody, with these arguments behind `run --detach`; its number.
+fn detach(cluster: &Cluster, arguments: &[&str]) -> String {
+    let ran = cluster.coppice(&[&["run", "--detach", "--keep-output"], arguments].concat()).success();
+    ran.text().trim().to_owned()
+}
+
+/// Waits until a job's overlay is as it should be.
+fn wait_for_overlay(cluster: &Cluster, job: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let mut last = Value::Null;
+    wait_until(what, Duration::from_secs(60), || {
+        last = cluster.json(&["overlay", job]);
+        if is_so(&last) { Ok(()) } else { Err(last.to_string()) }
+    });
+    last
+}
+
+#[track_caller]
+fn assert_near(told: u64, counted: u64, by: u64, what: &str) {
+    assert!(told.abs_diff(counted) <= by, "{what}: {told} is told, {counted} was counted");
+}
+
+#[test]
+fn what_is_told_of_ranks_is_what_they_did() {
+    let cluster = Cluster::up(3);
+    std::fs::write(cluster.root().join("input"), vec![7; 1 << 20]).expect("written");
+    let path = program("overlay", Toolchain::Musl);
+    let peers = ["10.128.0.1", "10.128.0.2", "10.128.0.3"];
+    let ran = cluster.run(&[&["-n", "3", "--overlay=5", &path.to_string_lossy()], &peers[..]].concat()).success();
+    let text = ran.text();
+    let job = cluster.last_job();
+    let epochs = epochs(&cluster, &job["job"].to_string());
+    assert!(epochs.len() >= 10, "{} epochs", epochs.len());
+    // Whole in the middle; in the last ones a rank may have ended before another.
+    let whole = epochs.iter().filter(|epoch| number(epoch, "ranks") == 3).count();
+    assert!(whole + 3 >= epochs.len(), "{whole} of {} are whole", epochs.len());
+
+    // Exactly, by its own count, the overlay's, and, where it has one, the job's record.
+    for (name, metric) in [("shipped", "bytes-shipped"), ("sent", "bytes-sent"), ("received", "bytes-received")] {
+        assert_eq!(printed(&text, name), sum(&epochs, metric), "{name}: {text}");
+    }
+    let ranks = job["rank_reports"].as_array().expect("ranks");
+    let recorded = |name: &str| ranks.iter().map(|rank| number(rank, name)).sum::<u64>();
+    // What it printed itself was written after the last whole epoch, or in it.
+    assert_eq!(recorded("bytes_read"), printed(&text, "shipped"));
+    // Its first touches of its program were before the first epoch.
+    let faults = printed(&text, "faults");
+    assert_near(sum(&epochs, "faults"), faults, 60, "faults");
+    assert!(recorded("page_faults") >= sum(&epochs, "faults"), "{job}");
+    let user = printed(&text, "user");
+    assert_near(sum(&epochs, "user"), user, user / 5, "user time");
+    // 0.7 s in the middle, and the rests before and after, as far as they are in epochs.
+    let sleep = sum(&epochs, "sleep");
+    let rests = 3 * (700 + 2 * 1200) * 1_000_000;
+    assert!((rests * 2 / 3..=rests * 11 / 10).contains(&sleep), "{sleep} of {rests} ns");
+    // All of the time of those that are in an epoch is somewhere.
+    let times = ["user", "kernel", "futex", "network", "file", "input", "sleep", "page", "ready"];
+    for epoch in epochs.iter().filter(|epoch| number(epoch, "ranks") == 3) {
+        let all: u64 = times.iter().map(|metric| sum(std::slice::from_ref(epoch), metric)).sum();
+        let period = number(epoch, "period_ns");
+        assert_near(all, 3 * period, 3 * period / 4, "all of an epoch");
+    }
+}
+
+/// The process on node 1 dies with its node, and later two at once: those below it are heard in the same run, and who is
+/// missing is said.
+#[test]
+fn who_is_below_a_process_that_dies_goes_on_being_heard() {
+    let cluster = Cluster::up(8);
+    let topology = cluster.root().join("tree");
+    std::fs::write(&topology, "fe:0 => 1:0 2:0 ; 1:0 => 3:0 4:0 ; 2:0 => 5:0 ;").expect("written");
+    let nodes = ["--nodes-list", "0-7", "--overlay=4", "--overlay-topology", &topology.to_string_lossy()];
+    let arguments = [&nodes[..], &["--on-rank-failure", "continue", "/bin/busybox", "sleep", "600"]].concat();
+    let job = detach(&cluster, &arguments);
+    let last_has = |ranks: u64| move |view: &Value| view["last"]["ranks"] == ranks;
+    let view = wait_for_overlay(&cluster, &job, "all ranks to be heard", last_has(8));
+    assert_eq!(view["processes"].as_array().map(Vec::len), Some(5), "{view}");
+    for (dead, living) in [(&[1_u64][..], 7), (&[3, 5][..], 5)] {
+        let nodes = cluster.json(&["nodes"]);
+        for node in dead {
+            let pid = nodes[*node as usize]["pid"].as_i64().expect("a process");
+            let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id");
+            kill_process(pid, Signal::KILL).expect("kill");
+        }
+        let view = wait_for_overlay(&cluster, &job, "those that live to be heard", last_has(living));
+        let processes = view["processes"].as_array().expect("processes");
+        assert!(processes.iter().all(|process| !dead.contains(&number(process, "node"))), "{view}");
+        let missing: Vec<&str> = view["missing"]
+            .as_array()
+            .expect("missing")
+            .iter()
+            .filter_map(|missing| missing["ranks"].as_str())
+            .collect();
+        let missing = missing.join(",");
+        assert!(dead.iter().all(|rank| missing.contains(&rank.to_string())), "{view}");
+    }
+    cluster.coppice(&["kill", "--signal", "KILL", &job]).success();
+    cluster.coppice(&["wait", &job]);
+    let epochs = epochs(&cluster, &job);
+    assert!(epochs.iter().all(|epoch| number(epoch, "ranks") <= 8 && number(epoch, "of") == 8), "{epochs:?}");
+    let numbers: Vec<u64> = epochs.iter().map(|epoch| number(epoch, "epoch")).collect();
+    assert!(numbers.is_sorted() && numbers.windows(2).all(|pair| pair[0] < pair[1]), "each epoch is there once");
+}
+
+#[test]
+fn an_overlay_is_begun_and_ended_while_a_job_runs() {
+    let cluster = Cluster::up(2);
+    let job = detach(&cluster, &["-n", "2", "/bin/busybox", "sleep", "600"]);
+    assert_eq!(cluster.json(&["overlay", &job])["state"], "off");
+    for (generation, rate) in [(1, "5"), (2, "10")] {
+        cluster.coppice(&["overlay", &job, "on", "--rate", rate]).success();
+        let view = wait_for_overlay(&cluster, &job, "an epoch", |view| view["last"]["ranks"] == 2);
+        assert_eq!(number(&view, "generation"), generation, "{view}");
+        assert_eq!(view["state"], "running", "{view}");
+    }
+    let off = cluster.coppice(&["overlay", &job, "off"]).success();
+    assert_eq!(off.text(), format!("overlay of job {job}: none\n"));
+    let recorded = epochs(&cluster, &job);
+    let generations: Vec<u64> = recorded.iter().map(|epoch| number(epoch, "generation")).collect();
+    assert!(generations.contains(&1) && generations.contains(&2), "{generations:?}");
+    let shown = cluster.coppice(&["profile", &job]).success().text();
+    assert!(shown.contains("sleep"), "{shown}");
+    cluster.coppice(&["kill", "--signal", "KILL", &job]).success();
+    cluster.coppice(&["overlay", "999"]).refused(&["there is no job 999"]);
+    cluster.coppice(&["profile", "999"]).refused(&["there is no job 999"]);
+    let path = program("true", Toolchain::Musl);
+    let path = path.to_string_lossy();
+    cluster.coppice(&["run", "--overlay=1000", &path]).refused(&["an epoch of 1 ms is too short"]);
+    cluster.coppice(&["run", "--overlay", "--overlay-topology", "/no/such/file", &path]).refused(&["/no/such/file"]);
+}
+
+/// Whatever is gathered of it, what an MPI program computes is the same.
+#[test]
+fn an_mpi_job_computes_the_same_under_an_overlay() {
+    let cluster = Cluster::up(4);
+    let path = program("halo", Toolchain::Mpi);
+    let run = |overlay: &[&str], picture: &str| {
+        let program = [&*path.to_string_lossy(), "96", "60", &format!("/{picture}")].map(str::to_owned);
+        let program: Vec<&str> = program.iter().map(String::as_str).collect();
+        let text = cluster.run(&[&["-n", "4"], overlay, &program[..]].concat()).success().text();
+        assert!(text.ends_with("as computed serially\n"), "{overlay:?}: {text}");
+        std::fs::read(cluster.root().join(picture)).expect("a picture")
+    };
+    let without = run(&[], "none.ppm");
+    for (overlay, picture) in [("--overlay=1", "1.ppm"), ("--overlay=10", "10.ppm"), ("--overlay=100", "100.ppm")] {
+        assert!(run(&[overlay], picture) == without, "{overlay}");
+    }
+}
