@@ -76,7 +76,7 @@ impl Database {
                     spawned_by)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) RETURNING job";
         let values = params![
-            state_name(JobState::Queued),
+            JobState::Queued.as_str(),
             Bytes(&job.name),
             to_json(&job.arguments),
             program.0,
@@ -115,7 +115,7 @@ impl Database {
         let sql = "UPDATE jobs SET state = ?2, started_at_ns = ?3, placement = ?4, ahead = ?5 WHERE job = ?1";
         transaction.prepare_cached(sql)?.execute(params![
             to_sql(job.0),
-            state_name(JobState::Starting),
+            JobState::Starting.as_str(),
             to_sql(at_ns),
             to_json(start.placement),
             start.ahead.map(to_json)
@@ -133,7 +133,7 @@ impl Database {
     /// [`DatabaseError`].
     pub fn job_running(&self, job: JobId, at_ns: u64) -> Result<(), DatabaseError> {
         let sql = "UPDATE jobs SET state = ?2, running_at_ns = ?3 WHERE job = ?1";
-        let values = params![to_sql(job.0), state_name(JobState::Running), to_sql(at_ns)];
+        let values = params![to_sql(job.0), JobState::Running.as_str(), to_sql(at_ns)];
         self.connection.prepare_cached(sql)?.execute(values)?;
         Ok(())
     }
@@ -190,7 +190,7 @@ impl Database {
                    WHERE job = ?1";
         transaction.prepare_cached(sql)?.execute(params![
             to_sql(job.0),
-            state_name(JobState::Ended),
+            JobState::Ended.as_str(),
             to_sql(at_ns),
             end.exit_status,
             end.reason,
@@ -267,15 +267,6 @@ impl Database {
     pub fn job(&self, job: JobId) -> Result<Option<JobDetail>, DatabaseError> {
         let Some(view) = self.job_alone(job)? else { return Ok(None) };
         Ok(Some(JobDetail { job: view, rank_reports: self.ranks(job)? }))
-    }
-}
-
-fn state_name(state: JobState) -> &'static str {
-    match state {
-        JobState::Queued => "queued",
-        JobState::Starting => "starting",
-        JobState::Running => "running",
-        JobState::Ended => "ended",
     }
 }
 
