@@ -36,7 +36,7 @@ use crate::host_files::HostFiles;
 use crate::limits::{FABRIC_COMMANDS_MAX, IMPORT_TIME_MAX, IMPORTS_MAX, PSET_MESSAGES_MAX};
 use crate::options::AcceleratorChoice;
 use crate::output::OutputOrder;
-use crate::output::keeper::Keeper;
+use crate::output::keeper::{Keeper, KeptNow};
 use crate::plant::{
     CheckpointOrder, FabricOrder, HelperEvent, Incarnation, MTU, Plant, PlantEvent, Secrets, SpawnOrder, Stop, Task,
 };
@@ -126,6 +126,12 @@ impl Processes {
             io_nodes: BTreeMap::new(),
             machines: BTreeMap::new(),
         }
+    }
+
+    /// What logs of jobs' output take.
+    #[must_use]
+    pub fn kept(&self) -> KeptNow {
+        self.keeper.kept()
     }
 
     fn ports(&self) -> Vec<Port> {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use coppice_api::limits::{OUTPUT_LOGS_BYTES_MAX, OUTPUT_LOGS_MAX};
@@ -21,28 +22,65 @@ use crate::controller::Event;
 use crate::limits::LOG_MERGED_BYTES_MAX;
 use crate::plant::PlantEvent;
 
+/// What all logs take on the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// How many there are.
+    pub logs: usize,
+    /// Their lengths together, bytes.
+    pub bytes: u64,
+}
+
+/// The same as it changes.
+#[derive(Clone, Debug, Default)]
+pub struct KeptNow(Arc<Mutex<Kept>>);
+
+impl KeptNow {
+    /// What it is now.
+    #[must_use]
+    pub fn get(&self) -> Kept {
+        // Whole at every moment, also after a panic.
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, kept: Kept) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+    }
+}
+
 /// The keeper as others have it. Its thread ends when this is dropped and all is written.
 #[derive(Clone, Debug)]
-pub struct Keeper(mpsc::UnboundedSender<OutputOrder>);
+pub struct Keeper {
+    orders: mpsc::UnboundedSender<OutputOrder>,
+    kept: KeptNow,
+}
 
 impl Keeper {
     /// Starts the thread, for the logs in a directory.
     #[must_use]
     pub fn start(directory: PathBuf, events: mpsc::Sender<Event>) -> Self {
         let (orders, queue) = mpsc::unbounded_channel();
+        let kept = KeptNow::default();
+        let told = kept.clone();
         std::thread::spawn(move || {
             // If nobody hears of it any more, the service node is about to end.
             let report = move |job, event| drop(events.blocking_send(Event::Plant(PlantEvent::Output { job, event })));
             let mut logs = Logs::new(directory, OUTPUT_LOGS_MAX, OUTPUT_LOGS_BYTES_MAX, report);
             logs.take_over();
-            logs.work(queue);
+            logs.work(queue, &told);
         });
-        Self(orders)
+        Self { orders, kept }
+    }
+
+    /// What all logs take.
+    #[must_use]
+    pub fn kept(&self) -> KeptNow {
+        self.kept.clone()
     }
 
     /// Gives an order. As many wait as I/O nodes may send before they hear that something was taken.
     pub fn order(&self, order: OutputOrder) {
-        if self.0.send(order).is_err() {
+        if self.orders.send(order).is_err() {
             // It ends only with us, or in a panic.
             tracing::error!("nobody keeps output any more");
         }
@@ -85,7 +123,8 @@ impl<R: FnMut(JobId, OutputEvent)> Logs<R> {
         self.make_room(0, 0);
     }
 
-    fn work(&mut self, mut queue: mpsc::UnboundedReceiver<OutputOrder>) {
+    fn work(&mut self, mut queue: mpsc::UnboundedReceiver<OutputOrder>, kept: &KeptNow) {
+        kept.set(self.kept());
         let mut next = queue.blocking_recv();
         while let Some(order) = next {
             next = match order {
@@ -116,6 +155,7 @@ impl<R: FnMut(JobId, OutputEvent)> Logs<R> {
                     None
                 }
             };
+            kept.set(self.kept());
             if next.is_none() {
                 next = queue.blocking_recv();
             }
@@ -181,12 +221,17 @@ impl<R: FnMut(JobId, OutputEvent)> Logs<R> {
         (self.report)(job, OutputEvent::Closed(found));
     }
 
+    /// What all of them take.
+    fn kept(&self) -> Kept {
+        let (open, closed) = (self.open.values(), &self.closed);
+        let bytes = open.clone().map(Log::length).chain(closed.iter().map(|(_, length)| *length)).sum::<u64>();
+        Kept { logs: open.filter(|log| log.has_file()).count() + closed.len(), bytes }
+    }
+
     /// Makes room for so many bytes more and so many files. False: there is none.
     fn make_room(&mut self, bytes: u64, files: usize) -> bool {
         loop {
-            let (open, closed) = (self.open.values(), &self.closed);
-            let used = open.clone().map(Log::length).chain(closed.iter().map(|(_, length)| *length)).sum::<u64>();
-            let logs = open.filter(|log| log.has_file()).count() + closed.len();
+            let Kept { logs, bytes: used } = self.kept();
             if used.saturating_add(bytes) <= self.bytes_max && logs + files <= self.logs_max {
                 return true;
             }

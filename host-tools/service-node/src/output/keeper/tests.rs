@@ -9,7 +9,7 @@ use coppice_protocol::ids::{JobId, PsetId, Rank};
 use coppice_protocol::ship::Stream;
 use tokio::sync::mpsc;
 
-use super::Logs;
+use super::{Kept, KeptNow, Logs};
 use crate::output::read::{Position, Wanted, read_all};
 use crate::output::{OutputEvent, OutputOrder, OutputPiece, Summary, log_path};
 
@@ -31,11 +31,20 @@ fn work(home: &Path, logs_max: usize, bytes_max: u64, orders: Vec<OutputOrder>) 
     let (sender, queue) = mpsc::unbounded_channel();
     orders.into_iter().for_each(|order| sender.send(order).expect("a queue"));
     drop(sender);
-    logs.work(queue);
+    let kept = KeptNow::default();
+    logs.work(queue, &kept);
     drop(logs);
+    assert_eq!(kept.get(), found(home), "what is said to be kept is there");
     let mut events = events.into_inner();
     events.retain(|(_, event)| !matches!(event, OutputEvent::Taken { .. }));
     events
+}
+
+/// The logs that lie in a directory.
+fn found(home: &Path) -> Kept {
+    let files = fs::read_dir(home).expect("a directory").map(|entry| entry.expect("an entry"));
+    let lengths: Vec<u64> = files.map(|file| file.metadata().expect("a file").len()).collect();
+    Kept { logs: lengths.len(), bytes: lengths.iter().sum() }
 }
 
 fn output(home: &Path, job: u64) -> Vec<u8> {
@@ -65,7 +74,7 @@ fn short_pieces_become_one_record_and_each_byte_is_taken_once() {
     sender.send(OutputOrder::Append(of_other)).expect("a queue");
     sender.send(OutputOrder::Close(JobId(1))).expect("a queue");
     drop(sender);
-    logs.work(queue);
+    logs.work(queue, &KeptNow::default());
     drop(logs);
     let all: String = (0..1000).map(|number| format!("{number}\n")).collect();
     assert_eq!(output(home.path(), 1), format!("{all}oh").as_bytes());
