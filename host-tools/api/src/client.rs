@@ -1,6 +1,7 @@
 //! Typed client of the API. One connection per request: they are local, cheap, and end with whoever made them.
 
 mod checkpoints;
+mod metrics;
 
 use std::io;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use tokio::net::UnixStream;
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 use tokio_util::io::StreamReader;
 
+pub use self::metrics::METRICS_PATH;
 use crate::body::ChannelBody;
 use crate::cluster::ClusterView;
 use crate::cut::{CutOrder, CutView};
@@ -325,8 +327,12 @@ impl Client {
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
-        let answered = async { read_json(self.send(Method::GET, path, Full::<Bytes>::default()).await?).await };
+        let answered = async { read_json(self.get_response(path).await?).await };
         self.within(ANSWER_TIME_MAX, answered).await
+    }
+
+    async fn get_response(&self, path: &str) -> Result<Response<Incoming>, ApiError> {
+        self.send(Method::GET, path, Full::<Bytes>::default()).await
     }
 
     async fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> Result<T, ApiError> {

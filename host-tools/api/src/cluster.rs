@@ -54,6 +54,9 @@ pub struct ClusterView {
     pub jobs_queued: u32,
     /// Jobs that have nodes.
     pub jobs_running: u32,
+    /// TCP port of the host's loopback where its metrics are scraped, if there is one.
+    #[serde(default)]
+    pub metrics_port: Option<u16>,
     /// Where database, programs and logs are.
     #[serde(with = "crate::path")]
     pub state_directory: PathBuf,

@@ -24,6 +24,9 @@ const SERVICE_NODE_PER_HELPER: u32 = 4;
 /// What it has open for a machine while that boots: pipes and files to start it with, its console when that is read.
 const SERVICE_NODE_PER_BOOT: u32 = 8;
 
+/// Sockets over which it says metrics by TCP: one that listens, and connections.
+pub const SERVICE_NODE_METRICS: u32 = 1 + 8;
+
 /// Threads of the service node that look at files users name; each has one open, or waits until it is.
 pub const SERVICE_NODE_THREADS: u32 = 2 * 64;
 
@@ -77,7 +80,7 @@ impl Extent {
     #[must_use]
     pub fn of_service_node(&self) -> u32 {
         let helpers = self.psets().count().saturating_add(1);
-        SERVICE_NODE_OWN
+        (SERVICE_NODE_OWN + SERVICE_NODE_METRICS)
             .saturating_add(self.nodes.saturating_mul(SERVICE_NODE_PER_NODE))
             .saturating_add(helpers.saturating_mul(SERVICE_NODE_PER_HELPER))
             .saturating_add(self.boots.min(self.nodes).saturating_mul(SERVICE_NODE_PER_BOOT))

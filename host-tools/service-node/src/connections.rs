@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -21,6 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::controller::Refused;
 use crate::limits::{ATTACH_TIME_MAX, CONNECTIONS_KEPT_ONE_IN, CONNECTIONS_PER_JOB};
+use crate::metrics::Slots;
 
 /// Connections that this limit of open files leaves room for.
 #[must_use]
@@ -36,6 +38,7 @@ pub struct Connections {
     most: usize,
     /// A permit for each that may still be opened.
     free: Arc<Semaphore>,
+    open: Arc<AtomicUsize>,
     coming: Arc<Mutex<Coming>>,
 }
 
@@ -50,13 +53,31 @@ impl Connections {
     /// None yet, and never more than so many.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { most, free: Arc::new(Semaphore::new(most)), coming: Arc::default() }
+        Self { most, free: Arc::new(Semaphore::new(most)), open: Arc::default(), coming: Arc::default() }
     }
 
     /// Takes connections from a socket, as many as there may be.
     #[must_use]
     pub fn bound(&self, listener: UnixListener) -> Bounded {
-        Bounded { listener, free: Arc::clone(&self.free) }
+        Bounded { listener, connections: self.clone() }
+    }
+
+    /// How many are open.
+    #[must_use]
+    pub fn slots(&self) -> Slots {
+        Slots { open: self.open.load(Ordering::Relaxed), most: self.most }
+    }
+
+    /// Waits until one more may be opened.
+    pub(crate) async fn turn(&self) -> Turn {
+        // The semaphore is never closed; were it, going on without it does no harm.
+        Turn(Arc::clone(&self.free).acquire_owned().await.ok())
+    }
+
+    /// It is open.
+    pub(crate) fn opened(&self, turn: Turn) -> Slot {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Slot { _turn: turn, open: Arc::clone(&self.open) }
     }
 
     /// Makes sure that a job can have its connections; they are expected until the submission ends, or is told
@@ -105,6 +126,23 @@ impl Connections {
     }
 }
 
+/// What one needs to be opened.
+#[derive(Debug)]
+pub(crate) struct Turn(#[expect(dead_code, reason = "it is given back by being dropped")] Option<OwnedSemaphorePermit>);
+
+/// One that is open.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    _turn: Turn,
+    open: Arc<AtomicUsize>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The connections of a job that is being submitted.
 #[derive(Debug)]
 pub(crate) struct Expected(Connections);
@@ -132,7 +170,7 @@ impl Drop for Expected {
 #[derive(Debug)]
 pub struct Bounded {
     listener: UnixListener,
-    free: Arc<Semaphore>,
+    connections: Connections,
 }
 
 impl Listener for Bounded {
@@ -140,10 +178,9 @@ impl Listener for Bounded {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
-        // The semaphore is never closed; were it, going on without it does no harm.
-        let permit = Arc::clone(&self.free).acquire_owned().await.ok();
+        let turn = self.connections.turn().await;
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        (Connection { stream, _permit: permit }, address)
+        (Connection { stream, _slot: self.connections.opened(turn) }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -155,7 +192,7 @@ impl Listener for Bounded {
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
-    _permit: Option<OwnedSemaphorePermit>,
+    _slot: Slot,
 }
 
 impl AsyncRead for Connection {

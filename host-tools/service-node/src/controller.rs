@@ -22,6 +22,7 @@ mod job;
 mod jobs;
 mod keeps;
 mod links;
+mod metrics;
 mod node;
 mod nodes;
 mod output;
@@ -82,6 +83,7 @@ pub use self::restart::{Restart, Restoring, Submitted};
 use self::unclaimed::Unclaimed;
 use crate::database::{DatabaseError, JobRow};
 use crate::limits::STARTING_RECORDS_TIME_MAX;
+use crate::metrics::seen::{Counts, JobEnd, StoredSeen};
 use crate::plant::{HelperEvent, Plant, PlantEvent};
 use crate::records::{Record, Records, Recovered, Storage, What};
 use crate::scheduler::Scheduler;
@@ -156,6 +158,10 @@ pub struct Controller<P> {
     keeps: Keeps,
     hearing: Hearing,
     scheduler: Scheduler,
+    /// What has happened so far, for metrics.
+    counts: Counts,
+    /// Programs in the store, as they were when they last changed.
+    stored: StoredSeen,
     state: ClusterState,
     failure: Option<String>,
     started_at_ns: u64,
@@ -208,6 +214,8 @@ impl<P: Plant> Controller<P> {
             keeps: Keeps::default(),
             hearing: Hearing::default(),
             scheduler: Scheduler::default(),
+            counts: Counts::default(),
+            stored: StoredSeen::default(),
             state: ClusterState::Starting,
             failure: None,
             started_at_ns: now.realtime_ns,
@@ -222,7 +230,9 @@ impl<P: Plant> Controller<P> {
     /// Ends the jobs that an earlier service node left behind: nothing of them runs any more. Nor do programs it stored
     /// and did not record.
     fn recover(&mut self, now: Now) -> Result<(), DatabaseError> {
-        if let Err(error) = self.store.sweep(&self.records.storage().stored_programs()?) {
+        let stored = self.records.storage().stored_programs()?;
+        self.stored = StoredSeen::of(&stored);
+        if let Err(error) = self.store.sweep(&stored) {
             tracing::warn!(%error, "cannot remove what is left in the store");
         }
         let at_ns = now.realtime_ns;
@@ -237,6 +247,8 @@ impl<P: Plant> Controller<P> {
                 pages_touched: None,
                 continued_as: None,
             };
+            *self.counts.jobs.entry(JobEnd::of(&end)).or_default() += 1;
+            self.counts.ras_event(&event);
             storage.write(&Record { at_ns, what: What::Ended(job, end) })?;
             storage.write(&Record { at_ns, what: What::Ras(None, event) })?;
         }
@@ -393,6 +405,7 @@ impl<P: Plant> Controller<P> {
 
     fn record_ras(&mut self, node: Option<NodeId>, event: &RasEvent, now: Now) {
         tracing::info!(node = node.map(|node| node.0), kind = ?event.kind, text = event.text, "RAS event");
+        self.counts.ras_event(event);
         self.records.add(What::Ras(node, event.clone()), now);
     }
 

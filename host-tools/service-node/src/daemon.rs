@@ -30,8 +30,9 @@ use crate::checkpoints;
 use crate::connections::{Connections, within};
 use crate::controller::{Config, Controller, Event, Now, Request};
 use crate::database::{Database, DatabaseError};
-use crate::http::Api;
-use crate::limits::EVENTS_MAX;
+use crate::http::{Api, Around};
+use crate::limits::{EVENTS_MAX, METRICS_CONNECTIONS_MAX, METRICS_TIME_MAX};
+use crate::metrics::server;
 use crate::options::Options;
 use crate::processes::{Processes, Programs, Setup};
 use crate::records::{Records, Storage};
@@ -114,17 +115,30 @@ fn serve(options: &Options, paths: &ClusterPaths, claim: &Claim) -> anyhow::Resu
             },
         };
         let (events, queue) = mpsc::channel(EVENTS_MAX);
+        let scraped = match options.metrics_port {
+            Some(port) => Some(server::listen(port).await.map_err(anyhow::Error::msg)?),
+            None => None,
+        };
         let listener = listen(&paths.api_socket())?;
         claim.be_found()?;
         let (orders, to_be_done) = mpsc::unbounded_channel();
         let plant = Processes::new(setup, store.clone(), events.clone(), orders);
+        let kept = plant.kept();
         let clock = Clock::new();
-        let controller = Controller::new(config, records, store.clone(), plant, now(&clock))
+        let mut controller = Controller::new(config, records, store.clone(), plant, now(&clock))
             .with_context(|| named(&paths.database()))?;
+        if let Some(socket) = &scraped {
+            controller.metrics_at(socket.local_addr()?.port());
+        }
         tracing::info!(?options, version = env!("CARGO_PKG_VERSION"), pset = pset::VERSION, "up");
         report(&StartReport::Listening);
-        let api = Api::new(events, store, connections.clone(), checkpoints);
+        let scrapers = scraped.is_some().then(|| Connections::new(METRICS_CONNECTIONS_MAX));
+        let around = Around { kept, scrapers: scrapers.clone() };
+        let api = Api::new(events, store, connections.clone(), checkpoints).around(around);
         tokio::spawn(api.clone().carry_out(to_be_done));
+        if let (Some(socket), Some(scrapers)) = (scraped, scrapers) {
+            tokio::spawn(server::serve(socket, scrapers, METRICS_TIME_MAX, api.clone()));
+        }
         let router = api.router();
         tokio::spawn(async move { axum::serve(connections.bound(listener), router).await });
         control(controller, queue, clock).await.inspect_err(|error| unplanned::tell(&paths.reserve(), error))

@@ -26,6 +26,7 @@ pub use jobs::{JobRow, StartRow};
 pub use node_state::HeldBy;
 pub use nodes::NodeRow;
 pub use programs::{FileKey, ProgramRow};
+pub(crate) use ras::{kind_name, severity_name};
 
 use crate::limits::{LOCK_WAIT_MAX, ROWS_BETWEEN_TRIMS};
 use crate::store::plain;

@@ -11,6 +11,7 @@ mod inspect;
 mod jobs;
 mod links;
 mod logs;
+mod metrics;
 mod overlays;
 mod programs;
 mod restart;
@@ -26,6 +27,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
+use coppice_api::client::METRICS_PATH;
 use coppice_api::error::Refusal;
 use coppice_api::limits::REQUEST_BYTES_MAX;
 use coppice_api::ras::{RasQuery, RasView};
@@ -34,6 +36,8 @@ use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use self::logs::LogFiles;
+pub use self::metrics::Around;
+pub(crate) use self::metrics::wanted;
 use crate::checkpoints::{Checkpoints, going_down};
 use crate::connections::Connections;
 use crate::controller::{Event, Refused, Request};
@@ -51,6 +55,7 @@ pub struct Api {
     logs: LogFiles,
     connections: Connections,
     checkpoints: Checkpoints,
+    around: Around,
     /// Counts orders that are given up when whoever gave them is gone.
     requests: Arc<AtomicU64>,
 }
@@ -76,8 +81,15 @@ impl Api {
             logs: LogFiles::default(),
             connections,
             checkpoints: Checkpoints::new(storage),
+            around: Around::default(),
             requests: Arc::default(),
         }
+    }
+
+    /// The same that knows more for metrics.
+    #[must_use]
+    pub fn around(self, around: Around) -> Self {
+        Self { around, ..self }
     }
 
     /// All that can be asked.
@@ -112,6 +124,7 @@ impl Api {
             .route("/v1/ras", get(ras))
             .route("/v1/programs", get(programs::list))
             .route("/v1/programs/forget", post(programs::forget))
+            .route(METRICS_PATH, get(metrics::metrics))
             .fallback(async || Refused::missing("there is no such request".to_owned()))
             .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
             .with_state(self)

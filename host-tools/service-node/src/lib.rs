@@ -19,6 +19,7 @@ pub mod feed;
 pub mod host_files;
 pub mod http;
 pub mod limits;
+pub mod metrics;
 pub mod options;
 pub mod output;
 pub mod plant;

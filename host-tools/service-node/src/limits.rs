@@ -142,6 +142,33 @@ pub const CONNECTIONS_KEPT_ONE_IN: usize = 4;
 /// Connections that a job has while it is under way: its output and its input.
 pub const CONNECTIONS_PER_JOB: usize = 2;
 
+/// Connections over which metrics are scraped by TCP at a time. Further ones wait in the socket's backlog.
+pub const METRICS_CONNECTIONS_MAX: usize = 8;
+
+/// For them and their socket the limit of open files has room.
+const _: () = assert!(coppice_api::descriptors::SERVICE_NODE_METRICS as usize == METRICS_CONNECTIONS_MAX + 1);
+
+/// How long such a connection may take from its beginning to its end; then it is broken off, whatever its peer does.
+pub const METRICS_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Longest head of a request over such a connection, bytes. A longer one is refused.
+pub const METRICS_HEAD_BYTES_MAX: usize = 8192;
+
+/// Lines that such a head may have. One with more is refused.
+pub const METRICS_HEAD_LINES_MAX: usize = 64;
+
+/// Nodes that metrics are told of one by one. Those behind are left out, and counted.
+pub const METRICS_NODES_MAX: usize = 1024;
+
+/// Jobs under way that metrics are told of one by one. Those that came later are left out, and counted.
+pub const METRICS_JOBS_MAX: usize = 256;
+
+/// Helper processes that metrics are told of one by one. Those behind are left out, and counted.
+pub const METRICS_HELPERS_MAX: usize = 256;
+
+/// Longest label of a metric, characters as shown. What is behind is cut off, and that is seen.
+pub const METRICS_LABEL_CHARACTERS_MAX: usize = 256;
+
 /// Events that wait for the controller; their senders wait then.
 pub const EVENTS_MAX: usize = 1024;
 

@@ -48,6 +48,9 @@ pub struct Options {
     /// What nodes keep of the programs that ran on them
     #[arg(long, value_enum, default_value_t = RetentionChoice::Many)]
     pub retention: RetentionChoice,
+    /// TCP port of loopback where metrics are scraped; 0: any that is free; without it none
+    #[arg(long)]
+    pub metrics_port: Option<u16>,
     /// Directory of checkpoints; without it one in the cluster's state directory
     #[arg(long)]
     pub storage: Option<PathBuf>,

@@ -165,6 +165,12 @@ impl Records {
         }
     }
 
+    /// Records that wait until it is.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// How long it has not been possible.
     #[must_use]
     pub fn trouble(&self, now: Now) -> Duration {

@@ -76,6 +76,10 @@ impl Helper {
         matches!(self.phase, HelperPhase::Listening { .. })
     }
 
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.pid
+    }
+
     pub(super) fn is_stopping(&self) -> bool {
         self.phase == HelperPhase::Stopping
     }

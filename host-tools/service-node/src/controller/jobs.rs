@@ -162,6 +162,7 @@ impl<P: Plant> Controller<P> {
         job.feed.event(&JobEvent::Ended(Box::new(view)));
         self.left_family(id, job.descent.as_ref(), (exit_status, job.reason.as_deref()));
         self.close_log(id);
+        self.counts.job_ended(&end, job.times.submitted_ns, job.times.started_ns, now.realtime_ns);
         tracing::info!(job = id.0, exit_status, reason = job.reason, "job ended");
         self.unclaimed.keep(id, job.feed, now.instant);
         if let Some(tracer) = job.tracer {

@@ -51,6 +51,8 @@ pub(super) struct Node {
     pub(super) generation: Generation,
     /// Boots in a row that failed.
     failures: u32,
+    /// All that failed since the service node started.
+    boots_failed: u64,
     /// When it may be booted again after that.
     not_before: Option<Instant>,
     pub(super) pid: Option<u32>,
@@ -69,6 +71,7 @@ impl Node {
             phase: Phase::Waiting,
             generation: Generation(row.generation),
             failures: 0,
+            boots_failed: 0,
             not_before: None,
             pid: None,
             memory: row.status.as_ref().map(|status| status.memory),
@@ -80,6 +83,23 @@ impl Node {
     /// What it is doing.
     pub(super) fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// The same as users see it.
+    pub(super) fn state(&self) -> NodeState {
+        match self.phase {
+            Phase::Waiting => NodeState::Waiting,
+            Phase::Booting { .. } => NodeState::Booting,
+            Phase::Ready => NodeState::Ready,
+            Phase::Busy(_) => NodeState::Busy,
+            Phase::Stopping => NodeState::Stopping,
+            Phase::Failed => NodeState::Failed,
+        }
+    }
+
+    /// Boots that failed since the service node started.
+    pub(super) fn boots_failed(&self) -> u64 {
+        self.boots_failed
     }
 
     /// Whether it takes jobs or has one.
@@ -95,6 +115,7 @@ impl Node {
     /// Its boot failed once more.
     fn boot_failed(&mut self, now: Instant) {
         self.failures += 1;
+        self.boots_failed += 1;
         let wait = match self.failures {
             failures if failures >= BOOT_ATTEMPTS_MAX => BOOT_RETRY_TIME_GIVEN_UP,
             failures => BOOT_RETRY_TIME_MIN * 4u32.pow(failures - 1),
@@ -127,14 +148,7 @@ impl Node {
         NodeView {
             node: self.id.0,
             pset: self.pset.0,
-            state: match self.phase {
-                Phase::Waiting => NodeState::Waiting,
-                Phase::Booting { .. } => NodeState::Booting,
-                Phase::Ready => NodeState::Ready,
-                Phase::Busy(_) => NodeState::Busy,
-                Phase::Stopping => NodeState::Stopping,
-                Phase::Failed => NodeState::Failed,
-            },
+            state: self.state(),
             job: self.job().map(|job| job.0),
             generation: self.generation.0,
             address: self.id.address(),

@@ -157,6 +157,7 @@ impl<P: Plant> Controller<P> {
         match event {
             OutputEvent::Taken { pset, bytes, length } => {
                 if let Some(Open { state, under_way, since, .. }) = self.logs.0.get_mut(&id) {
+                    self.counts.output_bytes += length.saturating_sub(state.borrow().length);
                     state.send_modify(|state| state.length = state.length.max(length));
                     *under_way = under_way.saturating_sub(bytes);
                     *since = since.and((*under_way > 0).then_some(now.instant));

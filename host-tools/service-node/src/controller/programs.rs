@@ -15,6 +15,7 @@ use super::requests::Refused;
 use super::{Controller, Now, ras};
 use crate::database::FileKey;
 use crate::limits::STORE_PROGRAMS_MAX;
+use crate::metrics::seen::StoredSeen;
 use crate::plant::Plant;
 use crate::store::{Found, Held, stored_bytes};
 
@@ -45,6 +46,7 @@ impl<P: Plant> Controller<P> {
             bytes -= stored_bytes(old.bytes);
             programs -= 1;
         }
+        self.stored = StoredSeen { programs, bytes };
         Ok(())
     }
 

@@ -25,6 +25,7 @@ use super::{Controller, KeptLog, Now, Objects, Place, Restart, SpawnRequest, Sub
 use crate::database::{DatabaseError, FileKey};
 use crate::feed::{Pieces, Taker};
 use crate::limits::READERS_PER_JOB_MAX;
+use crate::metrics::Seen;
 use crate::plant::Plant;
 use crate::store::Held;
 
@@ -88,6 +89,8 @@ pub enum Request {
     Watch(Answer<watch::Receiver<ClusterView>>),
     /// End everything.
     Down,
+    /// What there is now, for metrics.
+    Metrics(Answer<Box<Seen>>),
     /// The nodes.
     Nodes(Answer<Vec<NodeView>>),
     /// Boot a node anew.
@@ -174,6 +177,7 @@ impl<P: Plant> Controller<P> {
         match request {
             Request::Watch(answer) => reply(answer, Ok(self.view.subscribe())),
             Request::Down => self.shut_down(now),
+            Request::Metrics(answer) => reply(answer, Ok(Box::new(self.seen(now)))),
             Request::Nodes(answer) => {
                 let views = self.nodes.iter().map(|node| node.view(&self.config)).collect();
                 reply(answer, Ok(views));

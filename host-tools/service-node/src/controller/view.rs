@@ -51,6 +51,7 @@ pub(super) fn empty(config: &Config, now: Now) -> ClusterView {
         accelerator: None,
         jobs_queued: 0,
         jobs_running: 0,
+        metrics_port: None,
         state_directory: config.paths.state().to_owned(),
         runtime_directory: config.paths.runtime().to_owned(),
         processes: Vec::new(),

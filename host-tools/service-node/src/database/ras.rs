@@ -16,17 +16,11 @@ impl Database {
     /// # Errors
     /// [`DatabaseError`].
     pub fn add_ras(&mut self, node: Option<NodeId>, event: &RasEvent, at_ns: u64) -> Result<(), DatabaseError> {
-        let severity = match event.severity {
-            Severity::Info => "info",
-            Severity::Warn => "warn",
-            Severity::Error => "error",
-            Severity::Fatal => "fatal",
-        };
         let sql = "INSERT INTO ras_events (at_ns, severity, kind, node, job, rank, address, instruction, text)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         self.connection.prepare_cached(sql)?.execute(params![
             to_sql(at_ns),
-            severity,
+            severity_name(event.severity),
             kind_name(event.kind),
             node.map(|node| node.0),
             event.job.map(|job| to_sql(job.0)),
@@ -74,8 +68,18 @@ impl Database {
     }
 }
 
+/// How bad an event is, in a word.
+pub(crate) fn severity_name(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Warn => "warn",
+        Severity::Error => "error",
+        Severity::Fatal => "fatal",
+    }
+}
+
 /// The name tools search for.
-fn kind_name(kind: RasKind) -> &'static str {
+pub(crate) fn kind_name(kind: RasKind) -> &'static str {
     match kind {
         RasKind::ProgramFault => "program-fault",
         RasKind::UnknownSyscall => "unknown-syscall",

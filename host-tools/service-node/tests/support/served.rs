@@ -31,6 +31,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(5);
 /// A cluster that answers on its socket.
 pub(crate) struct Served {
     pub(crate) client: Client,
+    pub(crate) api: Api,
     cluster: JoinHandle<Cluster>,
     events: mpsc::Sender<Event>,
     pub(crate) storage: Arc<Storage>,
@@ -61,13 +62,13 @@ impl Served {
         cluster.behaviour.tasks = Some(orders);
         let api = Api::new(events.clone(), store, connections.clone(), Arc::clone(&storage));
         tokio::spawn(api.clone().carry_out(to_be_done));
-        let router = api.router();
+        let router = api.clone().router();
         tokio::spawn(async move { axum::serve(connections.bound(listener), router).await });
         let files = tempfile::tempdir().expect("directory");
         let program = files.path().join("prog");
         std::fs::write(&program, super::program_file()).expect("program");
         let cluster = tokio::spawn(serve(cluster, queue));
-        Self { client: Client::new(paths), cluster, events, storage, program, _files: files }
+        Self { client: Client::new(paths), api, cluster, events, storage, program, _files: files }
     }
 
     /// Has a job of two ranks on each node.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use coppice_api::node::NodeState;
 use coppice_protocol::ids::NodeId;
 
 use super::{Node, Phase};
@@ -67,6 +68,19 @@ impl Nodes {
 
     pub(in crate::controller) fn failed(&self) -> &BTreeSet<NodeId> {
         &self.failed
+    }
+
+    /// How many do what.
+    pub(in crate::controller) fn by_state(&self) -> impl Iterator<Item = (NodeState, usize)> {
+        let states = [
+            (NodeState::Waiting, &self.waiting),
+            (NodeState::Booting, &self.booting),
+            (NodeState::Ready, &self.ready),
+            (NodeState::Busy, &self.busy),
+            (NodeState::Stopping, &self.stopping),
+            (NodeState::Failed, &self.failed),
+        ];
+        states.into_iter().map(|(state, nodes)| (state, nodes.len()))
     }
 
     /// How many take jobs or have one.
