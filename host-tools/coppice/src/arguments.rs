@@ -7,6 +7,7 @@ mod detached;
 mod gdb;
 mod job_options;
 mod link;
+mod metrics;
 mod objects;
 mod overlay;
 mod run;
@@ -29,6 +30,7 @@ pub(crate) use self::core::Core;
 pub(crate) use self::detached::{Attach, Logs, Wait};
 pub(crate) use self::gdb::Gdb;
 pub(crate) use self::link::Link;
+pub(crate) use self::metrics::Metrics;
 pub(crate) use self::objects::Objects;
 pub(crate) use self::overlay::{Overlay, OverlayAction, Profile};
 pub(crate) use self::run::Run;
@@ -130,6 +132,8 @@ pub(crate) enum Command {
     Console(Console),
     /// List the newest RAS events: what went wrong, where, how bad
     Ras(Ras),
+    /// Print metrics of the cluster for monitoring, in OpenMetrics' text format
+    Metrics(Metrics),
     /// Say what is missing on this host, and the command that mends it
     Doctor(Listing),
     /// Print completions for a shell, to be sourced by it
@@ -179,6 +183,10 @@ pub(crate) struct Up {
     /// Directory of checkpoints, made if it is not there; without it one in the cluster's state directory
     #[arg(long, value_name = "DIR")]
     pub(crate) storage: Option<PathBuf>,
+    /// TCP port of this host's loopback where monitoring such as Prometheus finds metrics of the cluster, at /metrics;
+    /// 0: any that is free. Whoever is on this host can read them there, and nothing else; without it nobody can
+    #[arg(long, value_name = "PORT")]
+    pub(crate) metrics_port: Option<u16>,
     /// Let the nodes' clocks count instructions, one each ns, so that what programs measure does not move with the
     /// host's load; slower, and only under emulation
     #[arg(long)]

@@ -13,6 +13,7 @@ pub(crate) mod job;
 pub(crate) mod link;
 pub(crate) mod listings;
 pub(crate) mod logs;
+pub(crate) mod metrics;
 pub(crate) mod objects;
 pub(crate) mod orders;
 pub(crate) mod overlay;

@@ -62,6 +62,7 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Programs(listing) => commands::listings::programs(&client()?, listing.json).await?,
         Command::Forget(forget) => commands::forget::forget(&client()?, forget).await?,
         Command::Ras(ras) => commands::listings::ras(&client()?, ras).await?,
+        Command::Metrics(metrics) => commands::metrics::metrics(&client()?, metrics).await?,
         Command::Kill(kill) => commands::orders::kill(&client()?, kill).await?,
         Command::Cut(cut) => commands::orders::cut(&client()?, cut).await?,
         Command::Checkpoint(order) => commands::checkpoints::checkpoint(&client()?, order).await?,

@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind};
 use tokio_util::codec::{FramedRead, LinesCodec};
 
-use super::down;
+use super::{down, metrics};
 use crate::arguments::Up;
 use crate::failure::say;
 use crate::progress;
@@ -61,13 +61,14 @@ pub(crate) async fn up(client: &Client, up: &Up) -> anyhow::Result<ExitCode> {
         }
     };
     print(&format!(
-        "cluster '{}' is up: {} of {}{} under {}, ready after {:.1} s\n",
+        "cluster '{}' is up: {} of {}{} under {}, ready after {:.1} s{}\n",
         view.name,
         counted(view.nodes, "node"),
         counted(view.cores, "core"),
         memory(&view),
         view.accelerator.as_deref().unwrap_or("an unknown accelerator"),
-        started.elapsed().as_secs_f64()
+        started.elapsed().as_secs_f64(),
+        metrics::url(&view).map(|url| format!(", metrics at {url}")).unwrap_or_default()
     ))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -142,6 +143,9 @@ fn start(client: &Client, up: &Up) -> anyhow::Result<Child> {
         // It is started in another one.
         let directory = std::path::absolute(directory).context("cannot find the working directory")?;
         command.arg("--storage").arg(directory);
+    }
+    if let Some(port) = up.metrics_port {
+        command.args(["--metrics-port", &port.to_string()]);
     }
     if let Some(bandwidth) = up.bandwidth {
         command.args(["--bandwidth-bits-per-s", &bandwidth.to_string()]);
