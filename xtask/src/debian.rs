@@ -1,4 +1,4 @@
-//! Original sources from Debian's archive.
+//! Original sources, and programs that are used as they are, from Debian's archive.
 //!
 //! `apt-get` fetches them and verifies signatures and hashes. It works with lists and settings of its own under
 //! `target`, so it needs no root, and nothing of this machine's apt is changed.
@@ -61,13 +61,11 @@ impl Source {
         if archive.exists() {
             return Ok(archive);
         }
-        if !Path::new(KEYRING).exists() {
-            bail!("no {KEYRING}, which Debian's sources are verified with; install the package debian-archive-keyring");
-        }
+        check_keyring()?;
         eprintln!("== {} {}: fetching Debian's source package", self.title, self.version);
         std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
         // What is not verified to its end stays in a directory that is not looked into.
-        let download = fetch(self.package).with_context(|| {
+        let download = fetch(&["source", "--download-only"], self.package).with_context(|| {
             let what = if self.patched { "its .dsc and what that names" } else { &name };
             format!(
                 "cannot fetch {} from {MIRROR}: is this machine online? Or put {what} there by hand: {}",
@@ -103,6 +101,48 @@ impl Source {
     }
 }
 
+/// A package of [`SUITE`] whose programs are used as they are. It is unpacked and not installed: nothing of it is
+/// started or set up on this machine.
+pub(crate) struct Binary {
+    /// What people call it.
+    pub(crate) title: &'static str,
+    /// Debian's name of it.
+    pub(crate) package: &'static str,
+}
+
+impl Binary {
+    /// Unpacks it into a directory, all or nothing, unless that is there; fetches it before.
+    ///
+    /// # Errors
+    /// If it cannot be fetched or unpacked; says what to do.
+    pub(crate) fn unpack(&self, directory: &Path) -> Result<()> {
+        if directory.exists() {
+            return Ok(());
+        }
+        check_keyring()?;
+        eprintln!("== {}: fetching Debian's package", self.title);
+        let download = fetch(&["download"], self.package)
+            .with_context(|| format!("cannot fetch {} from {MIRROR}: is this machine online?", self.title))?;
+        let mut archives = listed(&download)?;
+        archives.retain(|file| file.extension().is_some_and(|extension| extension == "deb"));
+        archives.sort();
+        let archive =
+            archives.pop().with_context(|| format!("apt-get brought no package in {}", download.display()))?;
+        let partial = directory.with_extension("partial");
+        let _ = std::fs::remove_dir_all(&partial);
+        let log = directory.with_extension("unpack.log");
+        run_logged(command("dpkg-deb", &["--extract"]).arg(archive).arg(&partial), &log)?;
+        std::fs::rename(&partial, directory).with_context(|| format!("cannot write {}", directory.display()))
+    }
+}
+
+fn check_keyring() -> Result<()> {
+    if !Path::new(KEYRING).exists() {
+        bail!("no {KEYRING}, which Debian's packages are verified with; install the package debian-archive-keyring");
+    }
+    Ok(())
+}
+
 /// What a directory has.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
@@ -120,8 +160,8 @@ pub(crate) fn unpack(archive: &Path, directory: &Path, members: &[String]) -> Re
     run_logged(tar.arg(archive).arg("-C").arg(directory).args(members), &log)
 }
 
-/// Fetches a source package and returns the directory that it is in.
-fn fetch(package: &str) -> Result<PathBuf> {
+/// Fetches a package or its source, as these words tell `apt-get`, and returns the directory that it is in.
+fn fetch(how: &[&str], package: &str) -> Result<PathBuf> {
     let directory = target().join("debian");
     for directory in [&directory.join("lists/partial"), &directory.join("cache/archives/partial")] {
         std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
@@ -133,8 +173,8 @@ fn fetch(package: &str) -> Result<PathBuf> {
     let download = directory.join("download").join(package);
     std::fs::create_dir_all(&download).with_context(|| format!("cannot make {}", download.display()))?;
     let sources = directory.join("sources.list");
-    std::fs::write(&sources, format!("deb-src [signed-by={KEYRING}] {MIRROR} {SUITE} main\n"))
-        .with_context(|| format!("cannot write {}", sources.display()))?;
+    let lines = ["deb-src", "deb"].map(|kind| format!("{kind} [signed-by={KEYRING}] {MIRROR} {SUITE} main\n"));
+    std::fs::write(&sources, lines.concat()).with_context(|| format!("cannot write {}", sources.display()))?;
     let settings = [
         format!("Dir::Etc::sourcelist={}", sources.display()),
         "Dir::Etc::sourceparts=/dev/null".into(),
@@ -154,6 +194,6 @@ fn fetch(package: &str) -> Result<PathBuf> {
         apt.args(arguments).current_dir(&download);
         run_logged(&mut apt, &log)
     };
-    apt(&["update", "--error-on=any"]).and_then(|()| apt(&["source", "--download-only", package]))?;
+    apt(&["update", "--error-on=any"]).and_then(|()| apt(&[how, &[package]].concat()))?;
     Ok(download)
 }

@@ -28,6 +28,7 @@ mod mpich;
 mod mutants;
 mod openmpi;
 mod pmix;
+mod prometheus;
 mod recipe;
 mod setup;
 mod simulate;

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::command::{command, output, run};
+use crate::prometheus;
 
 /// Targets of the node's code and of the static Rust test programs.
 const TARGETS: &[&str] = &["x86_64-unknown-none", "x86_64-unknown-linux-musl"];
@@ -74,7 +75,8 @@ pub(crate) fn for_run() -> Result<()> {
 pub(crate) fn everything() -> Result<()> {
     for_run()?;
     packages(FOR_TESTS)?;
-    for_openmpi()
+    for_openmpi()?;
+    prometheus::ready()
 }
 
 /// What building MPICH and programs with it needs.
