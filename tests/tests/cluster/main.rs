@@ -38,6 +38,7 @@ mod kept_output;
 mod killed;
 mod likeness;
 mod links;
+mod metrics;
 mod mpi;
 mod mpi_ends;
 mod mpi_others;
