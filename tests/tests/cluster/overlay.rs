@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use coppice_tests::guests::{Toolchain, program};
-use coppice_tests::commands::wait_until;
 use coppice_tests::Cluster;
+use coppice_tests::cluster::wait_until;
+use coppice_tests::guests::{Toolchain, program};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
