@@ -19,6 +19,12 @@ pub(crate) use core::sync::atomic;
 #[cfg(all(test, feature = "model"))]
 pub(crate) use shuttle::sync::atomic;
 
+#[cfg(not(all(test, feature = "model")))]
+pub(crate) use core::hint::spin_loop;
+
+#[cfg(all(test, feature = "model"))]
+pub(crate) use shuttle::thread::yield_now as spin_loop;
+
 /// What a lock guards, in the order in which locks are taken: those further down while those above are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LockLevel {

@@ -7,6 +7,7 @@
 
 use super::platform;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use crate::sync::spin_loop;
 
 /// What a program's task does, or waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +210,7 @@ impl Phases {
             let mut times = self.sums.each_ref().map(|sum| sum.load(Ordering::Acquire));
             let woken_ns = self.woken_ns.load(Ordering::Acquire);
             if word == CHANGING || self.span.load(Ordering::Acquire) != word {
-                core::hint::spin_loop();
+                spin_loop();
                 continue;
             }
             if let Some(span) = Span::of(word) {
@@ -318,3 +319,6 @@ mod tests {
         assert_eq!(phases.times(platform::now_ns()), only(&[(Phase::Kernel, 2), (Phase::Sleep, 5)]));
     }
 }
+
+#[cfg(all(test, feature = "model"))]
+mod models;
