@@ -284,13 +284,25 @@ fn who_could_run_is_ready() {
     rank.start_another(1, &[Compute(5 * MS)]);
     pass(1000 * MS);
     assert_eq!(rank.times(), [(Metric::User, 8 * MS), (Metric::Ready, 5 * MS)]);
-    // Both are woken at the same time.
-    let rank = Rank::measured(&[]);
-    let sleep = Call(nr::NANOSLEEP, [rank.time(7 * MS), 0, 0, 0, 0, 0]);
-    rank.start(&[sleep, Compute(4 * MS)]);
-    rank.start_another(1, &[sleep, Compute(MS)]);
-    pass(1000 * MS);
-    assert_eq!(rank.times(), [(Metric::User, 5 * MS), (Metric::Sleep, 14 * MS), (Metric::Ready, 4 * MS)]);
+}
+
+#[test]
+fn who_was_woken_is_ready_and_waits_no_more() {
+    // Both threads are woken at the same time, and one has the core first.
+    for slept_ns in [0, 3 * MS] {
+        let rank = Rank::new(&[]);
+        let sleep = Call(nr::NANOSLEEP, [rank.time(7 * MS), 0, 0, 0, 0, 0]);
+        rank.bench.process.measure(slept_ns == 0);
+        rank.start(&[sleep, Compute(4 * MS)]);
+        rank.start_another(1, &[sleep, Compute(MS)]);
+        if slept_ns > 0 {
+            pass(slept_ns);
+            rank.bench.process.measure(true);
+        }
+        pass(1000 * MS);
+        let sleep_ns = 2 * (7 * MS - slept_ns);
+        assert_eq!(rank.times(), [(Metric::User, 5 * MS), (Metric::Sleep, sleep_ns), (Metric::Ready, 4 * MS)]);
+    }
 }
 
 #[test]
