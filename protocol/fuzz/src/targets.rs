@@ -3,6 +3,7 @@
 mod body;
 mod distribution;
 mod messages;
+mod overlay;
 mod personality;
 mod pmi;
 mod pmix;
@@ -44,7 +45,7 @@ macro_rules! kept {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "body", run: body::run, texts: &[kept!("body")], examples: body::examples },
     Target {
         name: "control",
@@ -58,6 +59,7 @@ pub const TARGETS: [Target; 11] = [
         texts: &[kept!("distribution")],
         examples: distribution::examples,
     },
+    Target { name: "overlay", run: overlay::run, texts: &[kept!("overlay")], examples: overlay::examples },
     Target {
         name: "personality",
         run: personality::run,

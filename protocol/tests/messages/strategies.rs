@@ -3,6 +3,7 @@
 mod control;
 mod inspect;
 mod keep;
+mod overlay;
 mod pset;
 mod retain;
 mod ship;

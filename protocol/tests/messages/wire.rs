@@ -7,7 +7,7 @@ use core::fmt::Write;
 
 use coppice_protocol::checkpoint::{ObjectId, Part, PartOf, Saving};
 use coppice_protocol::control::{
-    Dying, JobFailure, Launch, MemoryStatus, NodeStatus, Signal, ToIoNode, ToNode, Waiting,
+    Dying, JobFailure, Launch, MemoryStatus, NodeStatus, OverlayOrder, Signal, ToIoNode, ToNode, Waiting,
 };
 use coppice_protocol::distribution::Scheme;
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
@@ -16,9 +16,11 @@ use coppice_protocol::inspect::debug::{BreakAt, BreakOn, Go, SetThread, Stop, Wh
 use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold, Shows};
 use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, Query, Question, What};
 use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, KeepProgress, Kept, KeptTransfer};
+use coppice_protocol::overlay::{Above, Child, Down, Source};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, NodeEnds, Pulled, StartJob, ToPset};
 use coppice_protocol::psets::PsetTable;
+use coppice_protocol::ranks::Ranks;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::region::SlotKey;
 use coppice_protocol::retain::{
@@ -149,6 +151,22 @@ fn spawned(outcome: Result<JobId, String>) -> Spawned {
     Spawned { job: JOB, rank: RANK, number: 2, outcome }
 }
 
+/// What a front end says.
+fn overlay() -> [(&'static str, Down); 6] {
+    let (generation, index) = (3, 1);
+    let (above, ranks) = (Above::Process { index: 0, node: NodeId(9) }, Ranks::range(Rank(4), 2));
+    let child = Child { source: Source::BackEnds(NodeId(5)), ranks: ranks.clone() };
+    let (without, with) = (Some(Source::Process(2)), vec![child.clone()]);
+    [
+        ("Overlay Announce", Down::Announce { generation, period_ns: 1000 }),
+        ("Overlay Begin", Down::Begin { generation, index, above, height: 2, children: vec![child] }),
+        ("Overlay Attach", Down::Attach { generation, ranks, above }),
+        ("Overlay Move", Down::Move { generation, index, above: Above::FrontEnd }),
+        ("Overlay Below", Down::Below { generation, index, without, with }),
+        ("Overlay End", Down::End { generation }),
+    ]
+}
+
 fn joined() -> Joined {
     Joined { job: JOB, first: 4, nodes: vec![NodeRange { first: NodeId(9), count: 3 }] }
 }
@@ -272,6 +290,10 @@ fn control() {
     line(&mut table, "not Spawned", &ToNode::Spawned(spawned(Err("why".into()))));
     line(&mut table, "Spawns", &ToIoNode::Spawns(spawn()));
     line(&mut table, "Joined", &ToIoNode::Joined { job: JOB, nodes: 7 });
+    for (name, order) in overlay() {
+        line(&mut table, name, &ToNode::Overlay(OverlayOrder { job: JOB, number: 2, order }));
+    }
+    line(&mut table, "Overlay", &ToIoNode::Overlay { job: JOB, said: vec![1, 2, 3] });
     line(&mut table, "Forget", &ToNode::Forget { job: JOB });
     insta::assert_snapshot!(table);
 }
@@ -370,6 +392,9 @@ fn pset() {
     line(&mut table, "Spawned", &ToPset::Spawned(spawned(Ok(JobId(301)))));
     line(&mut table, "Spawns", &FromPset::Spawns { node, spawn: spawn() });
     line(&mut table, "Joined", &FromPset::Joined { node, job: JOB, nodes: 7 });
+    let order = Down::End { generation: 3 };
+    line(&mut table, "Overlay", &ToPset::Overlay { job: JOB, node, order });
+    line(&mut table, "Overlay", &FromPset::Overlay { node, job: JOB, said: vec![1, 2, 3] });
     line(&mut table, "KeepFailed", &FromPset::KeepFailed { request: 9, reason: "why".into() });
     line(&mut table, "Keeping", &FromPset::Keeping(KeepProgress { request: 9, bytes: 700, whole: 6 }));
     let framed = pset::encode(&ToPset::RemoveNode { node }).expect("within the limit");

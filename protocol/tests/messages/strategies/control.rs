@@ -23,6 +23,7 @@ use proptest::sample::select;
 
 use super::inspect::{inspect, inspected};
 use super::keep::{keep, kept};
+use super::overlay;
 use super::retain::{discard, discarded, rank_retention, retain, retained, retained_programs};
 use super::spawn::{joined, kin, origin, ranges, spawn, spawned};
 use super::{bytes, job, node, program, rank};
@@ -243,6 +244,7 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
         (job(), node(), vec(rank(), 0..4)).prop_map(|(job, node, ranks)| ToNode::NodeLost { job, node, ranks }),
         joined().prop_map(ToNode::Joined),
         spawned().prop_map(ToNode::Spawned),
+        overlay::order().prop_map(ToNode::Overlay),
         any::<u64>().prop_map(|request| ToNode::EndKeep { request }),
         (job(), traced()).prop_map(|(job, traced)| ToNode::Trace { job, traced }),
         inspect().prop_map(ToNode::Inspect),
@@ -276,6 +278,7 @@ pub(crate) fn to_io_node() -> impl Strategy<Value = ToIoNode> {
         job().prop_map(|job| ToIoNode::WantsCheckpoint { job }),
         spawn().prop_map(ToIoNode::Spawns),
         (job(), any::<u32>()).prop_map(|(job, nodes)| ToIoNode::Joined { job, nodes }),
+        (job(), any::<Vec<u8>>()).prop_map(|(job, said)| ToIoNode::Overlay { job, said }),
         inspected().prop_map(ToIoNode::Inspected),
     ]
 }

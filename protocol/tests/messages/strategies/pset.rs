@@ -13,6 +13,7 @@ use super::control::{
 };
 use super::inspect::{inspect, inspected, part, slot_key};
 use super::keep::{keep_file, kept};
+use super::overlay;
 use super::retain::{discarded, retained};
 use super::ship::stream;
 use super::spawn::{joined, spawn, spawned};
@@ -101,6 +102,7 @@ pub(crate) fn to_pset() -> impl Strategy<Value = ToPset> {
         (job(), node(), vec(rank(), 0..4)).prop_map(|(job, node, ranks)| ToPset::NodeLost { job, node, ranks }),
         joined().prop_map(ToPset::Joined),
         spawned().prop_map(ToPset::Spawned),
+        (job(), node(), overlay::down()).prop_map(|(job, node, order)| ToPset::Overlay { job, node, order }),
     ]
 }
 
@@ -134,6 +136,7 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
         job().prop_map(|job| FromPset::WantsCheckpoint { job }),
         (node(), spawn()).prop_map(|(node, spawn)| FromPset::Spawns { node, spawn }),
         (node(), job(), any::<u32>()).prop_map(|(node, job, nodes)| FromPset::Joined { node, job, nodes }),
+        (node(), job(), any::<Vec<u8>>()).prop_map(|(node, job, said)| FromPset::Overlay { node, job, said }),
         (node(), inspected()).prop_map(|(node, answer)| FromPset::Inspected { node, answer }),
         any::<(u64, String)>().prop_map(|(request, reason)| FromPset::KeepFailed { request, reason }),
         any::<(u64, u64, u32)>().prop_map(|(request, bytes, whole)| FromPset::Keeping(KeepProgress {
