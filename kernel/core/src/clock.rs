@@ -11,8 +11,15 @@ use crate::executor;
 /// Smaller steps back are taken for a ping's delay, ns.
 const STEP_BACK_NS_MIN: u64 = 1_000_000_000;
 
-/// `CLOCK_REALTIME` minus monotonic time, ns.
-static OFFSET_NS: AtomicU64 = AtomicU64::new(0);
+/// `CLOCK_REALTIME` minus monotonic time, ns. On the host each simulated node has its own.
+fn offset_ns() -> &'static AtomicU64 {
+    #[cfg(target_os = "none")]
+    static OFFSET_NS: AtomicU64 = AtomicU64::new(0);
+    #[cfg(target_os = "none")]
+    return &OFFSET_NS;
+    #[cfg(not(target_os = "none"))]
+    executor::realtime_offset_ns()
+}
 
 /// Monotonic time, ns since boot.
 #[must_use]
@@ -23,18 +30,18 @@ pub fn monotonic_ns() -> u64 {
 /// Wall-clock time, ns since 1970.
 #[must_use]
 pub fn realtime_ns() -> u64 {
-    OFFSET_NS.load(Ordering::Relaxed).saturating_add(monotonic_ns())
+    offset_ns().load(Ordering::Relaxed).saturating_add(monotonic_ns())
 }
 
 /// The machine was started at this wall-clock time, ns since 1970.
 pub fn set_boot_time(realtime_ns: u64) {
-    OFFSET_NS.store(realtime_ns, Ordering::Relaxed);
+    offset_ns().store(realtime_ns, Ordering::Relaxed);
 }
 
 /// Somebody said that it was `realtime_ns` a moment ago.
 pub(crate) fn heard(realtime_ns: u64) {
-    let known = OFFSET_NS.load(Ordering::Relaxed);
-    OFFSET_NS.store(better_offset(known, realtime_ns.saturating_sub(monotonic_ns())), Ordering::Relaxed);
+    let known = offset_ns().load(Ordering::Relaxed);
+    offset_ns().store(better_offset(known, realtime_ns.saturating_sub(monotonic_ns())), Ordering::Relaxed);
 }
 
 fn better_offset(known_ns: u64, heard_ns: u64) -> u64 {

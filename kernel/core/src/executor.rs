@@ -33,6 +33,8 @@ mod atomic {
 pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
 pub(crate) use core_state::idle_ns_of;
 #[cfg(not(target_os = "none"))]
+pub(crate) use core_state::realtime_offset_ns;
+#[cfg(not(target_os = "none"))]
 pub use core_state::{Stalled, run_to_end};
 pub use core_state::{
     cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, programs_first, region_interrupt,

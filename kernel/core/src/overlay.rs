@@ -24,7 +24,7 @@ use coppice_protocol::control::OverlayOrder;
 use coppice_protocol::ids::{JobId, NodeId};
 use coppice_protocol::overlay::{Down, Up};
 
-use self::job::OfJob;
+use self::job::{OfJob, Task};
 use crate::errno::Errno;
 use crate::executor;
 use crate::limits::OVERLAY_NODE_BYTES;
@@ -88,7 +88,7 @@ impl Overlays {
         let neighbours = Arc::clone(&self.shared.neighbours);
         let of_job = Arc::new(OfJob::new(self.shared.node, job, neighbours, say, charge));
         self.shared.jobs.lock().insert(job.id, Arc::clone(&of_job));
-        let running = Arc::clone(&of_job);
+        let running = Task::of(&of_job);
         if executor::spawn_program(async move { running.run().await }).is_err() {
             self.end(job.id);
             return Err(Errno::EAGAIN);
@@ -101,6 +101,30 @@ impl Overlays {
         let of_job = self.shared.jobs.lock().remove(&id);
         if let Some(of_job) = of_job {
             of_job.end();
+        }
+    }
+
+    /// The job's ranks are being ended on purpose.
+    pub(crate) fn kill(&self, id: JobId) {
+        self.find(id).inspect(|of_job| of_job.kill());
+    }
+
+    /// The job is over. When it is done, nothing of its overlay is left here.
+    pub(crate) fn over(&self, id: JobId) -> impl Future<Output = ()> + Send + use<> {
+        let of_job = self.find(id);
+        self.end(id);
+        async move {
+            if let Some(of_job) = of_job {
+                of_job.vacated().await;
+            }
+        }
+    }
+
+    /// The last rank of a job here has ended. If the job is on no other node, or is being ended, nothing of its overlay
+    /// is left here when it is done.
+    pub(crate) async fn left(&self, id: JobId) {
+        if self.find(id).is_some_and(|of_job| !of_job.is_wanted()) {
+            self.over(id).await;
         }
     }
 

@@ -407,7 +407,7 @@ impl FrontEnd {
 /// Adds what came late; whether anything is new.
 fn add(whole: &mut Part, late: &Part, dropped: &mut u64) -> bool {
     match whole.merge(late) {
-        Ok(()) => true,
+        Ok(()) => late.ranks().count() > 0,
         // It was lost for nobody.
         Err(NotMerged::Again) => false,
         Err(NotMerged::Overlaps | NotMerged::Scattered | NotMerged::OtherEpoch) => {

@@ -4,6 +4,7 @@ mod given_up;
 mod jobs;
 mod limits;
 mod numbers;
+mod overlays;
 mod pmi;
 mod pmix;
 mod promises;
@@ -16,6 +17,7 @@ pub(super) use self::given_up::{GivenUp, Who};
 pub(super) use self::jobs::Jobs;
 pub(super) use self::limits::Limits;
 pub(super) use self::numbers::Numbers;
+pub(super) use self::overlays::Overlays;
 pub(super) use self::pmi::{Note, Pmi};
 pub(super) use self::pmix::{Pmix, PmixNote};
 pub(super) use self::promises::Promises;
@@ -32,6 +34,7 @@ pub(super) struct Checkers {
     pub jobs: Jobs,
     pub limits: Limits,
     pub numbers: Numbers,
+    pub overlays: Overlays,
     pub pmi: Pmi,
     pub pmix: Pmix,
     pub promises: Promises,
@@ -52,6 +55,7 @@ impl Checkers {
             ("jobs", self.jobs.found()),
             ("limits", self.limits.found()),
             ("numbers", self.numbers.found()),
+            ("overlays", self.overlays.found()),
             ("pmi", self.pmi.found()),
             ("pmix", self.pmix.found()),
             ("promises", self.promises.found()),

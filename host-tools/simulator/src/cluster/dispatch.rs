@@ -12,6 +12,7 @@ use coppice_service_node::limits::BOOT_TIME_MAX;
 use coppice_service_node::plant::{
     FromFabric, HelperEvent, Incarnation, LastWords, MachineEvent, PlantEvent, SpawnOrder,
 };
+use coppice_service_node::profiles::ProfileOrder;
 use coppice_service_node::store::Found;
 
 use super::checkers::{Checkers, Who};
@@ -127,6 +128,10 @@ impl World {
             }
             Order::Keep(order) => self.keep(order),
             Order::Checkpoint(order) => self.host.carry_out(order),
+            Order::Profile(ProfileOrder::Epoch(job, epoch)) => {
+                let is_whole = self.checkers.overlays.recorded(job, &epoch);
+                self.trace.count(if is_whole { "epochs of overlays" } else { "epochs of overlays, not whole" }, 1);
+            }
             Order::Spawn(SpawnOrder { spawn, .. }) => {
                 let reason = "ranks of this world start no others".to_owned();
                 let request = Request::NotSpawned(Box::new(spawn), reason);

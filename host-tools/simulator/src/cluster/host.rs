@@ -56,6 +56,7 @@ pub(super) enum Order {
     CheckProgram(JobId, Held),
     Keep(OutputOrder),
     Checkpoint(CheckpointOrder),
+    Profile(ProfileOrder),
     Spawn(SpawnOrder),
     Boot(Box<Personality>),
     KillMachine(NodeId),
@@ -127,7 +128,8 @@ impl Plant for NotingPlant {
     fn keep(&mut self, order: OutputOrder) {
         self.note(Order::Keep(order));
     }
-    fn record_profile(&mut self, _order: ProfileOrder) -> bool {
+    fn record_profile(&mut self, order: ProfileOrder) -> bool {
+        self.note(Order::Profile(order));
         true
     }
     fn profiles_written(&mut self) -> oneshot::Receiver<()> {

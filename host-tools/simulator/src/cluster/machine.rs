@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_core::agent;
+use coppice_core::clock;
 use coppice_core::executor::{SimulatedCore, spawn, spawn_program};
 use coppice_core::launch::ProcessTable;
 use coppice_core::memory::Retention;
@@ -154,7 +155,7 @@ impl Machine {
 
     /// Its kernel runs from now on.
     pub(super) fn boot(&mut self, network: &Network, observed: &Observed, now_ns: u64) {
-        let Personality { node, generation, pset, key, .. } = self.personality.clone();
+        let Personality { node, generation, pset, key, realtime_ns, .. } = self.personality.clone();
         let credentials = Credentials { identity: Identity { node, generation }, key };
         let neighbours = Neighbourhood { network: network.clone(), life: self.life };
         let connections = network.clone();
@@ -167,6 +168,7 @@ impl Machine {
         self.clock.reset(now_ns);
         observed.lock().running = Some(life);
         self.core.insert(SimulatedCore::new()).run(0, || {
+            clock::set_boot_time(realtime_ns);
             let ship = Ship::new();
             let (shipping, dial, proof) = (ship.clone(), dialler.clone(), credentials.clone());
             let shipping = spawn(async move { shipping.keep_connected(dial, proof).await });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use coppice_api::job::{JobView, Submission};
 use coppice_api::limits::OUTPUT_LOG_BYTES_DEFAULT;
+use coppice_api::overlay::{OverlayPlacement, OverlayWish};
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{JobId, PsetId};
 use coppice_protocol::limits::{PMI_BYTES_PER_JOB_MAX, PMI_KEY_BYTES_MAX, PMI_SILENCE_NS};
@@ -53,6 +54,8 @@ const TALKS_PER_MILLE: u64 = 600;
 const DESERTS_PER_MILLE: u64 = 250;
 /// How often the ranks of the others use PMIx.
 const COURSES_PER_MILLE: u64 = 700;
+/// How often a job has an overlay.
+const OVERLAYS_PER_MILLE: u64 = 150;
 /// Barriers of a job, and keys that each of its ranks puts before each.
 const ROUNDS_MAX: u64 = 3;
 const KEYS_MAX: u64 = 3;
@@ -198,7 +201,16 @@ impl World {
         };
         let is_kept = submission.detached || self.random.chance(KEPT_PER_MILLE);
         let keep_output = is_kept.then_some(OUTPUT_LOG_BYTES_DEFAULT);
-        let submission = Submission { keep_output, ..submission };
+        let overlay = self.random.chance(OVERLAYS_PER_MILLE).then(|| OverlayWish {
+            period_ms: self.random.between(20, 1000),
+            placement: if self.random.chance(500) {
+                OverlayPlacement::Average
+            } else {
+                OverlayPlacement::Comprehensive
+            },
+            topology: None,
+        });
+        let submission = Submission { keep_output, overlay, ..submission };
         (submission, script)
     }
 
@@ -240,6 +252,7 @@ impl World {
         copied: Copied,
     ) -> Option<JobId> {
         let (ranks, is_warm, is_detached) = (submission.ranks, submission.retain, submission.detached);
+        let has_overlay = submission.overlay.is_some();
         let time_ns = submission.timeout_ms.map(|ms| ms * MILLISECOND_NS);
         let Some(Ok(job)) = self.host.submit(copied, submission, self.now_ns) else {
             self.trace.count("submissions refused", 1);
@@ -248,6 +261,9 @@ impl World {
         };
         self.note("job submitted", format_args!("{job} by user {user}: {ranks} ranks, {script:?}"));
         self.checkers.jobs.submitted(job, ranks, is_detached, script, self.now_ns);
+        if has_overlay {
+            self.checkers.overlays.submitted(job, ranks);
+        }
         self.checkers.retention.submitted(job, script.program, is_warm);
         self.checkers.pmi.submitted(job, ranks, &script, time_ns.is_some());
         self.checkers.pmix.submitted(job, ranks, &script, time_ns.is_some(), self.now_ns);

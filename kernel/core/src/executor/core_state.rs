@@ -30,6 +30,9 @@ pub(super) struct CoreState {
     pub(super) sections: Sections,
     nic: Notify,
     region: Notify,
+    /// What a simulated node's wall clock is ahead of its own, ns.
+    #[cfg(not(target_os = "none"))]
+    realtime_offset_ns: core::sync::atomic::AtomicU64,
 }
 
 impl CoreState {
@@ -45,6 +48,8 @@ impl CoreState {
             sections: Sections::new(),
             nic: Notify::new(),
             region: Notify::new(),
+            #[cfg(not(target_os = "none"))]
+            realtime_offset_ns: core::sync::atomic::AtomicU64::new(0),
         }
     }
 
@@ -134,6 +139,7 @@ impl CoreState {
     pub(super) fn renew(&self) -> bool {
         self.alarm_ns.store(Timers::NEVER, Ordering::Relaxed);
         self.wanted.store(false, Ordering::Relaxed);
+        self.realtime_offset_ns.store(0, Ordering::Relaxed);
         self.tasks_alive.load(Ordering::Relaxed) == 0 && self.timers.next_ns() == Timers::NEVER
     }
 
@@ -212,6 +218,12 @@ pub fn interrupt(core: usize) {
 #[must_use]
 pub fn now_ns() -> u64 {
     platform::now_ns()
+}
+
+/// What the wall clock of the simulated node that runs is ahead of its own, ns.
+#[cfg(not(target_os = "none"))]
+pub(crate) fn realtime_offset_ns() -> &'static core::sync::atomic::AtomicU64 {
+    &current().realtime_offset_ns
 }
 
 /// How long this core was halted since boot because it had nothing to do, ns.

@@ -93,10 +93,15 @@ impl Processes for ProcessTable {
         }
         let process = launch(order, client, job, self.node.clone(), seat, switch.clone(), move || started.now());
         self.running.lock().insert(key, switch);
-        let entry = Entry { running: Arc::clone(&self.running), key };
+        let (entry, overlays) = (Entry { running: Arc::clone(&self.running), key }, self.overlays.clone());
         Box::pin(async move {
             let report = process.await;
+            let running = Arc::clone(&entry.running);
             drop(entry);
+            let is_last = running.lock().keys().all(|(job, _)| *job != id);
+            if is_last {
+                overlays.left(id).await;
+            }
             report
         })
     }
@@ -145,6 +150,7 @@ impl Processes for ProcessTable {
         }
         // Before the ends, for which it does not blame the job then.
         self.pmi.kill(job);
+        self.overlays.kill(job);
         ended.into_iter().for_each(|(switch, signal)| switch.kill(signal));
     }
 
@@ -189,8 +195,11 @@ impl Processes for ProcessTable {
     }
 
     fn forget(&self, job: JobId) -> BoxFuture<'static, ()> {
-        self.overlays.end(job);
-        Box::pin(self.pmi.over(job))
+        let (pmi, overlay) = (self.pmi.over(job), self.overlays.over(job));
+        Box::pin(async move {
+            pmi.await;
+            overlay.await;
+        })
     }
 }
 

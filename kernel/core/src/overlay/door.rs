@@ -13,7 +13,7 @@ use coppice_protocol::limits::OVERLAY_PORT;
 use coppice_protocol::overlay::frame::{Frame, FrameError, Frames};
 
 use super::Overlays;
-use super::job::{OfJob, unless_over};
+use super::job::{OfJob, Task, unless_over};
 use crate::executor;
 use crate::limits::{OVERLAY_BACKLOG_MAX, OVERLAY_BUFFER_BYTES, OVERLAY_CALLERS_MAX, OVERLAY_STRANGER_NS_MAX};
 use crate::net::Wire;
@@ -126,7 +126,7 @@ impl Overlays {
         let mut heard = Heard::default();
         let greeted = executor::timeout(OVERLAY_STRANGER_NS_MAX, heard.next(wire)).await;
         let first = greeted.unwrap_or(Err(Broken::Stranger))?;
-        let of_job = self.find_signed(first.signature()).ok_or(Broken::Stranger)?;
+        let of_job = Task::of(&self.find_signed(first.signature()).ok_or(Broken::Stranger)?);
         let from = NodeId::of(address).ok_or(Broken::Stranger)?;
         let mut next = Some(first);
         while let Some(frame) = next {

@@ -3,6 +3,8 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::overlay::frame::Keys;
@@ -22,13 +24,44 @@ use crate::sync::{LockLevel, Mutex};
 /// See this module.
 pub(super) struct OfJob {
     id: JobId,
+    /// This one.
+    node: NodeId,
+    /// The job is on no other.
+    is_alone: bool,
     job: Weak<JobOnNode>,
     keys: Keys,
     neighbours: Arc<dyn Neighbours>,
     say: Say,
     state: Mutex<State>,
+    /// Its tasks.
+    tasks: AtomicUsize,
     /// Told of every change that somebody may wait for.
     changed: WaitQueue,
+}
+
+/// A task of an overlay, until it is dropped.
+pub(super) struct Task(Arc<OfJob>);
+
+impl Task {
+    pub(super) fn of(of_job: &Arc<OfJob>) -> Self {
+        of_job.tasks.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(of_job))
+    }
+}
+
+impl Deref for Task {
+    type Target = Arc<OfJob>;
+
+    fn deref(&self) -> &Arc<OfJob> {
+        &self.0
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.tasks.fetch_sub(1, Ordering::Release);
+        self.0.changed.wake_all();
+    }
 }
 
 struct State {
@@ -42,9 +75,12 @@ struct State {
     /// The last epoch of which something was said.
     said: Option<u64>,
     is_over: bool,
+    /// The job is being ended on purpose.
+    is_killed: bool,
     /// Frames that nobody took in time.
     lost: u64,
-    _charge: Charge,
+    /// What all that is charged with, until it is over.
+    charge: Option<Charge>,
 }
 
 /// What has become of a change.
@@ -70,16 +106,20 @@ impl OfJob {
             lines: BTreeMap::new(),
             said: None,
             is_over: false,
+            is_killed: false,
             lost: 0,
-            _charge: charge,
+            charge: Some(charge),
         };
         Self {
             id: job.id,
+            node,
+            is_alone: job.world.node_count() == 1,
             job: Arc::downgrade(job),
             keys: Keys::derive(&job.world.key, job.id),
             neighbours,
             say,
             state: Mutex::new(LockLevel::Interest, state),
+            tasks: AtomicUsize::new(0),
             changed: WaitQueue::new(),
         }
     }
@@ -141,17 +181,17 @@ impl OfJob {
             (self.say)(message);
         }
         for node in outcome.called {
-            let (this, calls) = (Arc::clone(self), Arc::clone(self));
-            if executor::spawn_program(async move { line::speak(calls, node).await }).is_err() {
+            let calls = Task::of(self);
+            if executor::spawn_program(async move { line::speak(&calls, node).await }).is_err() {
                 // The next message tries again.
-                this.state.lock().lines.remove(&node);
+                self.give_up(node);
             }
         }
         self.changed.wake_all();
     }
 
     /// Looks at the ranks at the end of each epoch, and at the time for the processes here, until it is over.
-    pub(super) async fn run(self: Arc<Self>) {
+    pub(super) async fn run(self: &Arc<Self>) {
         loop {
             let (at_ns, period_ns) = {
                 let state = self.state.lock();
@@ -223,9 +263,13 @@ impl OfJob {
 
     /// Nobody can be reached on that node: what waits for it is lost, and who comes next calls again.
     pub(super) fn give_up(&self, node: NodeId) {
-        let mut state = self.state.lock();
-        let waited = state.lines.remove(&node).map_or(0, |line| line.len() as u64);
-        state.lost += waited;
+        let line = {
+            let mut state = self.state.lock();
+            let line = state.lines.remove(&node);
+            state.lost += line.as_ref().map_or(0, |line| line.len() as u64);
+            line
+        };
+        drop(line);
     }
 
     /// Waits until it is over.
@@ -237,12 +281,28 @@ impl OfJob {
         self.state.lock().is_over
     }
 
+    /// The job's ranks are being ended on purpose: nobody will want to know what comes of them here.
+    pub(super) fn kill(&self) {
+        self.state.lock().is_killed = true;
+    }
+
+    /// Whether ranks of other nodes may still be heard here, when none runs here any more.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.is_alone && !self.state.lock().is_killed
+    }
+
+    /// Waits until none of its tasks is left.
+    pub(super) async fn vacated(&self) {
+        self.changed.wait_until(|| (self.tasks.load(Ordering::Acquire) == 0).then_some(())).await;
+    }
+
     /// Ends it, with its tasks.
     pub(super) fn end(&self) {
         let gone = {
             let mut state = self.state.lock();
             state.is_over = true;
-            core::mem::take(&mut state.lines)
+            let node = core::mem::replace(&mut state.node, Node::new(self.node));
+            (core::mem::take(&mut state.lines), node, core::mem::take(&mut state.samples), state.charge.take())
         };
         drop(gone);
         if let Some(job) = self.job.upgrade() {

@@ -14,9 +14,9 @@ use crate::net::Wire;
 
 /// Calls a node and says to it what there is, until the overlay is over or the node cannot be reached. What is lost
 /// with it is said again by whoever has said it, once the front end has told them of another process.
-pub(super) async fn speak(of_job: Arc<OfJob>, node: NodeId) {
+pub(super) async fn speak(of_job: &Arc<OfJob>, node: NodeId) {
     let connect = of_job.neighbours().connect(node, OVERLAY_PORT, OVERLAY_BUFFER_BYTES);
-    let connected = unless_over(&of_job, executor::timeout(CONNECT_TIMEOUT_NS, connect)).await;
+    let connected = unless_over(of_job, executor::timeout(CONNECT_TIMEOUT_NS, connect)).await;
     let wire = match connected {
         None => return,
         Some(Ok(Ok(wire))) => wire,
@@ -30,7 +30,7 @@ pub(super) async fn speak(of_job: Arc<OfJob>, node: NodeId) {
         }
     };
     while let Some(frame) = of_job.next_frame(node).await {
-        let written = unless_over(&of_job, executor::timeout(OVERLAY_WRITE_NS_MAX, write(&*wire, &frame))).await;
+        let written = unless_over(of_job, executor::timeout(OVERLAY_WRITE_NS_MAX, write(&*wire, &frame))).await;
         match written {
             Some(Ok(Ok(()))) => {}
             None => break,
