@@ -2,6 +2,7 @@
 
 mod crowds;
 mod deaths;
+mod gatherings;
 mod starts;
 mod transfers;
 
@@ -76,6 +77,8 @@ enum What {
         #[arg(long, value_name = "N", default_value_t = overlay::Options::default().nodes_max)]
         nodes: u32,
     },
+    /// The overlay of a large job: how long it takes to start, and an epoch to come together
+    Gathering(gatherings::Gatherings),
     /// One file to many members, in several ways
     Distribution(transfers::Transfer),
 }
@@ -121,6 +124,10 @@ fn main() -> anyhow::Result<()> {
         }
         What::Crowd(crowd) => crowd.show(),
         What::Distribution(transfer) => transfer.show(),
+        What::Gathering(gatherings) => {
+            gatherings.show();
+            Ok(())
+        }
         What::Startup(starts) => starts.show(),
         What::Failures(deaths) => deaths.show(),
         What::Cluster { seeds, nodes, pset_size, users, whole, faulty, only, shrink } => {

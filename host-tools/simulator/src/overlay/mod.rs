@@ -9,6 +9,7 @@
 
 mod checker;
 mod node;
+pub mod scale;
 mod world;
 
 use crate::random::Random;
