@@ -8,7 +8,7 @@
 use core::net::Ipv4Addr;
 use core::ops::RangeInclusive;
 
-use coppice_protocol::limits::{CONTROL_PORT, PMI_PEER_PORT, PMI_PORT, PMIX_PORT};
+use coppice_protocol::limits::{CONTROL_PORT, OVERLAY_PORT, PMI_PEER_PORT, PMI_PORT, PMIX_PORT};
 
 /// Ports on which the cluster's own stations listen.
 const CLUSTER_PORTS: RangeInclusive<u16> = CONTROL_PORT..=PMI_PEER_PORT;
@@ -23,7 +23,7 @@ pub fn connect(own: Option<Ipv4Addr>, address: Ipv4Addr, port: u16) -> bool {
 
 /// Whether a program may have `port` for itself.
 pub fn bind(port: u16) -> bool {
-    !CLUSTER_PORTS.contains(&port) && port != PMI_PORT && port != PMIX_PORT
+    !CLUSTER_PORTS.contains(&port) && ![PMI_PORT, PMIX_PORT, OVERLAY_PORT].contains(&port)
 }
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn the_clusters_ports_are_taken() {
-        assert!((7001..=7004).all(|port| !bind(port)));
+        assert!([7001, 7002, 7003, 7004, 7006, 7007].into_iter().all(|port| !bind(port)));
         assert!(bind(7000) && bind(7005) && bind(0));
     }
 }

@@ -2,8 +2,10 @@
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use core::future::Future;
 use core::future::poll_fn;
 use core::net::Ipv4Addr;
+use core::pin::Pin;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll};
 
@@ -14,8 +16,10 @@ use coppice_protocol::overlay::frame::{Frame, FrameError, Frames};
 
 use super::Overlays;
 use super::job::{OfJob, Task, unless_over};
-use crate::executor;
-use crate::limits::{OVERLAY_BACKLOG_MAX, OVERLAY_BUFFER_BYTES, OVERLAY_CALLERS_MAX, OVERLAY_STRANGER_NS_MAX};
+use crate::executor::{self, Sleep};
+use crate::limits::{
+    OVERLAY_BACKLOG_MAX, OVERLAY_BUFFER_BYTES, OVERLAY_CALLERS_MAX, OVERLAY_STRANGER_NS_MAX, OVERLAY_WRITE_NS_MAX,
+};
 use crate::net::Wire;
 
 /// Why a connection is of no more use.
@@ -27,6 +31,8 @@ enum Broken {
     Frame(#[from] FrameError),
     #[error("the other node closed the connection")]
     Closed,
+    #[error("the rest of a frame does not come")]
+    Stalled,
     #[error("it says what it cannot say")]
     Lie,
     #[error("no frame for a job with an overlay here")]
@@ -55,6 +61,8 @@ impl Drop for Ticket {
 struct Heard {
     frames: Frames,
     whole: VecDeque<Frame>,
+    /// Until when the rest of a frame is waited for.
+    patience: Option<Sleep>,
 }
 
 impl Heard {
@@ -69,22 +77,35 @@ impl Heard {
                 return Poll::Ready(Ok(frame));
             }
             match wire.poll_readable(context)? {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => return self.poll_stalled(context),
                 Poll::Ready(false) => return Poll::Ready(Err(Broken::Closed)),
                 Poll::Ready(true) => {}
             }
             let mut result = Ok(());
-            let Self { frames, whole } = self;
+            let Self { frames, whole, patience } = self;
             wire.take(&mut |mut bytes| {
                 while !bytes.is_empty() && result.is_ok() {
                     match frames.advance(&mut bytes) {
-                        Ok(frame) => whole.extend(frame),
+                        Ok(Some(frame)) => {
+                            whole.push_back(frame);
+                            *patience = None;
+                        }
+                        Ok(None) => {}
                         Err(error) => result = Err(error),
                     }
                 }
             })?;
             result?;
         }
+    }
+
+    /// Never ready, but with an error if a frame has begun and does not go on to its end.
+    fn poll_stalled(&mut self, context: &mut Context<'_>) -> Poll<Result<Frame, Broken>> {
+        if !self.frames.is_amid() {
+            return Poll::Pending;
+        }
+        let patience = self.patience.get_or_insert_with(|| executor::sleep(OVERLAY_WRITE_NS_MAX));
+        Pin::new(patience).poll(context).map(|()| Err(Broken::Stalled))
     }
 }
 
