@@ -52,7 +52,7 @@ pub(crate) fn look_up(bytes: &Arc<Vec<u8>>, addresses: Vec<u64>, patience: Durat
 }
 
 /// Looks up until somebody has enough of answers.
-fn look_up_here(
+pub(crate) fn look_up_here(
     bytes: &[u8],
     addresses: &[u64],
     is_over: &AtomicBool,
@@ -106,6 +106,8 @@ fn check_depth(dwarf: &Dwarf<Slice<'_>>, is_over: &AtomicBool) -> Option<()> {
 }
 
 fn frames(context: &Context<Slice<'_>>, address: u64) -> Option<Vec<Frame>> {
+    // The reader adds one.
+    address.checked_add(1)?;
     let mut found = context.find_frames(address).skip_all_loads().ok()?;
     let mut frames = Vec::new();
     while let Ok(Some(frame)) = found.next()

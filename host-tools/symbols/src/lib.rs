@@ -16,6 +16,8 @@ pub mod pprof;
 mod profile;
 mod symbols;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use self::profile::{Profile, Row};
 pub use self::symbols::{Frame, Place, Symbols, SymbolsError};

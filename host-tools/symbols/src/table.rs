@@ -40,6 +40,13 @@ impl Table {
         }
         found.sort_unstable();
         found.dedup_by_key(|(address, ..)| *address);
+        // A label within a function is no function.
+        let mut sized_end = 0;
+        found.retain(|(address, _, Reverse(size), _)| {
+            let is_label = *size == 0 && *address < sized_end;
+            sized_end = sized_end.max(address.saturating_add(*size));
+            !is_label
+        });
         let starts: Vec<u64> = found.iter().map(|(address, ..)| *address).collect();
         let symbol = |(index, (start, _, Reverse(size), name)): (usize, (u64, _, Reverse<u64>, &[u8]))| {
             let end = match size {
