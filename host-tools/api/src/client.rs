@@ -39,6 +39,7 @@ use crate::presence;
 use crate::program::ProgramView;
 use crate::ras::{RasQuery, RasView};
 use crate::retain::{ForgetOrder, Forgotten};
+use crate::stacks::StacksView;
 use crate::stream::{StagingProgress, StreamDecoder, StreamError, StreamFrame};
 
 /// Pieces of standard input that wait between reader and connection.
@@ -276,6 +277,14 @@ impl Client {
     pub async fn profile(&self, job: u64, query: ProfileQuery) -> Result<ProfileView, ApiError> {
         let limit = query.limit.map(|limit| format!("?limit={limit}")).unwrap_or_default();
         self.get(&format!("/v1/jobs/{job}/profile{limit}")).await
+    }
+
+    /// What the ranks of a job were at, as they were sampled.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such job.
+    pub async fn stacks(&self, job: u64) -> Result<StacksView, ApiError> {
+        self.get(&format!("/v1/jobs/{job}/stacks")).await
     }
 
     /// The newest RAS events, the newest last.

@@ -34,6 +34,7 @@ pub mod presence;
 pub mod program;
 pub mod ras;
 pub mod retain;
+pub mod stacks;
 pub mod staging;
 pub mod stream;
 pub mod transfer;

@@ -42,6 +42,11 @@ pub const CHECKPOINTS_KEPT_MAX: u32 = 1000;
 /// How often a job can be restarted by itself at most.
 pub const RESTARTS_MAX: u32 = 1000;
 
+/// Least and most often that ranks are sampled, times a second.
+pub const SAMPLE_HZ_MIN: u32 = 1;
+/// See [`SAMPLE_HZ_MIN`].
+pub const SAMPLE_HZ_MAX: u32 = 1000;
+
 /// Room that the log of a job's output may take on the disk if nobody says, bytes. Behind it the log is cut.
 pub const OUTPUT_LOG_BYTES_DEFAULT: u64 = 64 << 20;
 

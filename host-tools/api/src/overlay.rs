@@ -16,11 +16,14 @@ pub struct OverlayWish {
     /// What a file says of it: `parent => child child … ;`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<String>,
+    /// How often a second it is looked where each rank is in its program, if that is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_hz: Option<u32>,
 }
 
 impl Default for OverlayWish {
     fn default() -> Self {
-        Self { period_ms: PERIOD_MS_DEFAULT, placement: OverlayPlacement::default(), topology: None }
+        Self { period_ms: PERIOD_MS_DEFAULT, placement: OverlayPlacement::default(), topology: None, sample_hz: None }
     }
 }
 

@@ -75,6 +75,7 @@ use self::node::{Node, Nodes};
 pub use self::output::KeptLog;
 use self::output::Logs;
 use self::overlays::Overlays;
+pub use self::overlays::Sampled;
 pub(crate) use self::overlays::check as check_overlay;
 pub use self::regions::Objects;
 use self::regions::Regions;

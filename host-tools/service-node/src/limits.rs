@@ -383,6 +383,18 @@ pub const PROFILE_TOGETHER_MAX: usize = 128;
 /// Epochs that are kept of a job. Beyond, every second one of the older half goes.
 pub const PROFILE_EPOCHS_MAX: i64 = 7200;
 
+/// Different stacks that are kept of a start of a job's overlay. Of further ones it is counted what was innermost.
+pub const PROFILE_STACKS_MAX: u64 = 4096;
+
+/// Different addresses that are innermost in those further ones. The others are counted together.
+pub const PROFILE_INNERMOST_MAX: u64 = 1024;
+
+/// Deepest stack that is kept, addresses. Of a deeper one the outer ones are left out.
+pub const PROFILE_FRAMES_MAX: usize = 256;
+
+/// Different stacks that are told of a job. Those that were seen least often are counted together.
+pub const PROFILE_STACKS_TOLD_MAX: usize = 16_384;
+
 /// How long it is kept what overlays have gathered.
 pub const PROFILE_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 

@@ -1,6 +1,7 @@
 //! Performance overlays of jobs: their front ends are here, what they say goes to nodes by their I/O nodes, and what
 //! they have gathered is recorded.
 
+mod sampled;
 mod view;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use coppice_protocol::ras::{RasKind, Severity};
 
 use tokio::sync::oneshot;
 
+pub use self::sampled::Sampled;
 use self::view::{epoch_view, process_views, state_of};
 use super::job::Job;
 use super::requests::{Answer, Refused, no_job, reply};
@@ -74,6 +76,7 @@ pub(crate) fn check(wish: &OverlayWish) -> Result<(), Refused> {
             wish.period_ms
         )));
     }
+    sampled::check(wish)?;
     topology(wish).map(drop)
 }
 
@@ -147,6 +150,7 @@ impl<P: Plant> Controller<P> {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.overlay_generation = generation;
         }
+        self.record_sampling(id, generation, &wish);
         let overlay = Overlay { wish, front_end, epochs: 0, late: 0, lies: 0, not_recorded: 0, last: None };
         self.overlays.all.insert(id, overlay);
         self.carry_out_overlay(id, now);
@@ -334,9 +338,12 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused_in_one_line() {
         check(&OverlayWish::default()).expect("fine");
+        check(&OverlayWish { sample_hz: Some(1000), ..OverlayWish::default() }).expect("fine");
         let cases = [
             (OverlayWish { period_ms: 9, ..OverlayWish::default() }, "an epoch of 9 ms"),
             (OverlayWish { period_ms: 3_600_001, ..OverlayWish::default() }, "10 ms to 3600 s"),
+            (OverlayWish { sample_hz: Some(0), ..OverlayWish::default() }, "use 1 to 1000"),
+            (OverlayWish { sample_hz: Some(1001), ..OverlayWish::default() }, "cannot be sampled 1001 times"),
             (OverlayWish { topology: Some("0:0 1:0".into()), ..OverlayWish::default() }, "--overlay-topology: "),
         ];
         for (wish, words) in cases {

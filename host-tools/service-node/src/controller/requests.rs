@@ -21,7 +21,7 @@ use coppice_protocol::region::SlotKey;
 use coppice_protocol::spawn::Spawn;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use super::{Controller, KeptLog, Now, Objects, Place, Restart, SpawnRequest, Submitted};
+use super::{Controller, KeptLog, Now, Objects, Place, Restart, Sampled, SpawnRequest, Submitted};
 use crate::database::{DatabaseError, FileKey};
 use crate::feed::{Pieces, Taker};
 use crate::limits::READERS_PER_JOB_MAX;
@@ -168,6 +168,8 @@ pub enum Request {
     ShowOverlay(JobId, Answer<OverlayView>),
     /// Where it is recorded what the overlay of a job has gathered that there is or was, and when it is.
     Profiles(JobId, Answer<(PathBuf, oneshot::Receiver<()>)>),
+    /// What there is of a job whose ranks are or were sampled.
+    Sampled(JobId, Answer<Box<Sampled>>),
     /// Send a job a signal; `SIGKILL` ends it.
     Kill(JobId, u8, Answer<()>),
 }
@@ -238,6 +240,7 @@ impl<P: Plant> Controller<P> {
             Request::Overlay(job, order, answer) => self.order_overlay(job, order, answer, now),
             Request::ShowOverlay(job, answer) => reply(answer, self.overlay_view(job)),
             Request::Profiles(job, answer) => reply(answer, self.profiles_of(job)),
+            Request::Sampled(job, answer) => reply(answer, self.sampled(job).map(Box::new)),
             Request::Kill(job, signal, answer) => reply(answer, self.kill_on_request(job, signal, now)),
         }
     }

@@ -7,7 +7,7 @@ use coppice_api::overlay::{EpochView, MetricView, TopView};
 use coppice_protocol::ids::JobId;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, params};
 
-use super::ProfileOrder;
+use super::{ProfileOrder, stacks};
 use crate::limits::{PROFILE_EPOCHS_MAX, PROFILE_LOCK_WAIT_MAX};
 
 /// Version of the tables. A file of another one is put aside: what it has is no record of anything but time.
@@ -31,14 +31,14 @@ pub enum ProfileError {
 
 /// See this module.
 #[derive(Debug)]
-pub struct Profiles(Connection);
+pub struct Profiles(pub(super) Connection);
 
 /// SQLite has no larger numbers.
-fn clamped(value: u64) -> i64 {
+pub(super) fn clamped(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn read(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
+pub(super) fn read(row: &Row<'_>, column: &str) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(column)?.max(0) as u64)
 }
 
@@ -93,20 +93,31 @@ impl Profiles {
     /// [`ProfileError`].
     pub fn add(&mut self, orders: &[ProfileOrder]) -> Result<(), ProfileError> {
         let transaction = self.0.transaction()?;
-        for ProfileOrder::Epoch(job, epoch) in orders {
-            add_epoch(&transaction, *job, epoch)?;
-            thin_out(&transaction, *job)?;
+        for order in orders {
+            match order {
+                ProfileOrder::Epoch(job, epoch) => {
+                    add_epoch(&transaction, *job, epoch)?;
+                    thin_out(&transaction, *job)?;
+                }
+                ProfileOrder::Sampling { job, generation, hz } => {
+                    stacks::set_rate(&transaction, *job, *generation, *hz)?;
+                }
+                ProfileOrder::Stacks { job, generation, stacks } => {
+                    stacks::add(&transaction, *job, *generation, stacks)?;
+                }
+            }
         }
         transaction.commit()?;
         Ok(())
     }
 
-    /// Forgets epochs that ended before that.
+    /// Forgets epochs that ended before that, and what jobs were sampled at that have no others.
     ///
     /// # Errors
     /// [`ProfileError`].
     pub fn forget_before(&self, time: SystemTime) -> Result<(), ProfileError> {
         let before_ns = time.duration_since(UNIX_EPOCH).map_or(0, |since| clamped(since.as_nanos() as u64));
+        stacks::forget_before(&self.0, before_ns)?;
         self.0.execute(
             "DELETE FROM metrics WHERE (job, generation, epoch) IN
                  (SELECT job, generation, epoch FROM epochs WHERE end_ns < ?1)",

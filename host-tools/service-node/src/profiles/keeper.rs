@@ -38,7 +38,7 @@ impl Keeper {
                     }
                 }
                 if let Err(error) = write(&mut profiles, &path, &all) {
-                    tracing::warn!(%error, epochs = all.len(), "cannot record what overlays have gathered");
+                    tracing::warn!(%error, orders = all.len(), "cannot record what overlays have gathered");
                     // It may be another file by then, or a disk with room.
                     profiles = None;
                 }

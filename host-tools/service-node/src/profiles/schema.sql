@@ -29,3 +29,19 @@ CREATE TABLE metrics (
     top TEXT NOT NULL,
     PRIMARY KEY (job, generation, epoch, metric)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE samplings (
+    job INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    hz INTEGER NOT NULL,
+    PRIMARY KEY (job, generation)
+) STRICT, WITHOUT ROWID;
+
+-- Addresses one behind the other, the lowest byte first, innermost first.
+CREATE TABLE stacks (
+    job INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    stack BLOB NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (job, generation, stack)
+) STRICT, WITHOUT ROWID;
