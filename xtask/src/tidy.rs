@@ -38,9 +38,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("coppice-fabric", &["coppice-protocol"]),
     ("coppice-api", &["coppice-protocol"]),
     ("coppice-storage", &["coppice-protocol"]),
+    ("coppice-symbols", &["coppice-protocol"]),
     ("coppice-io-node", &["coppice-protocol", "coppice-endpoint", "coppice-fabric", "coppice-storage"]),
     ("coppice-service-node", &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu", "coppice-storage"]),
-    ("coppice", &["coppice-api", "coppice-qemu"]),
+    ("coppice", &["coppice-api", "coppice-qemu", "coppice-symbols"]),
     (
         "coppice-simulator",
         &[

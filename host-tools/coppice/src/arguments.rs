@@ -32,7 +32,7 @@ pub(crate) use self::gdb::Gdb;
 pub(crate) use self::link::Link;
 pub(crate) use self::metrics::Metrics;
 pub(crate) use self::objects::Objects;
-pub(crate) use self::overlay::{Overlay, OverlayAction, Profile};
+pub(crate) use self::overlay::{Overlay, OverlayAction, Profile, Samples};
 pub(crate) use self::run::Run;
 pub(crate) use self::stage::{Stage, StageNodes};
 pub(crate) use self::trace::Trace;

@@ -8,10 +8,10 @@ use serde::Serialize;
 use tabled::builder::Builder;
 use tabled::settings::Style;
 
-/// Prints text on standard output; a reader that has seen enough is no failure.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+/// Prints text, or bytes for another program, on standard output; a reader that has seen enough is no failure.
+pub(crate) fn print(text: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    match output.write_all(text.as_ref()).and_then(|()| output.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write standard output"),
         _ => Ok(()),
     }

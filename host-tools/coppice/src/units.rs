@@ -5,6 +5,7 @@ use std::time::Duration;
 use coppice_api::limits::{
     CHECKPOINT_INTERVAL_MS_MIN, LINK_LATENCY_NS_MAX, NODE_MEMORY_BYTES_MAX, NODE_MEMORY_BYTES_MIN, NODE_MTBF_MS_MAX,
     NODE_MTBF_MS_MIN, NODE_REGION_BYTES_MAX, NODE_REGION_BYTES_MIN, OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN,
+    SAMPLE_HZ_MAX, SAMPLE_HZ_MIN,
 };
 use coppice_api::link::Bandwidth;
 use jiff::Timestamp;
@@ -36,6 +37,13 @@ pub(crate) fn parse_output_size(text: &str) -> Result<u64, String> {
     let (min, max) = (OUTPUT_LOG_BYTES_MIN >> 10, OUTPUT_LOG_BYTES_MAX >> 30);
     let fits = |bytes: &u64| (OUTPUT_LOG_BYTES_MIN..=OUTPUT_LOG_BYTES_MAX).contains(bytes);
     parse_bytes(text).filter(fits).ok_or_else(|| format!("give a size from {min}K to {max}G, such as 64M"))
+}
+
+/// `100`: how often a second ranks are sampled.
+pub(crate) fn parse_sample_rate(text: &str) -> Result<u32, String> {
+    let fits = |hz: &u32| (SAMPLE_HZ_MIN..=SAMPLE_HZ_MAX).contains(hz);
+    let error = || format!("give a whole number from {SAMPLE_HZ_MIN} to {SAMPLE_HZ_MAX}, times a second");
+    text.parse().ok().filter(fits).ok_or_else(error)
 }
 
 /// A number of bytes with its unit, in powers of 1024.

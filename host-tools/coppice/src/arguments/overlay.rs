@@ -8,7 +8,7 @@ use coppice_api::overlay::{OverlayPlacement, OverlayWish, PERIOD_MS_DEFAULT};
 use coppice_api::shown;
 
 use super::Listing;
-use crate::units::parse_rate;
+use crate::units::{parse_rate, parse_sample_rate};
 
 /// What `run` and `overlay` have in common.
 #[derive(Debug, Args)]
@@ -22,6 +22,9 @@ pub(crate) struct OverlayShape {
     /// `fe:0 => 0:0 8:0 ;`
     #[arg(long = "overlay-topology", value_name = "FILE", help_heading = "Overlay")]
     pub(crate) topology: Option<PathBuf>,
+    /// Look so often a second where each rank is in its program, such as 100, for `coppice profile --flame`
+    #[arg(long = "sample", value_name = "RATE", value_parser = parse_sample_rate, help_heading = "Overlay")]
+    pub(crate) sample_hz: Option<u32>,
 }
 
 /// What `run` has.
@@ -56,7 +59,7 @@ impl From<Placement> for OverlayPlacement {
 impl OverlayShape {
     fn wish(&self, period_ms: u64) -> anyhow::Result<OverlayWish> {
         let topology = self.topology.as_deref().map(read).transpose()?;
-        Ok(OverlayWish { period_ms, placement: self.placement.into(), topology })
+        Ok(OverlayWish { period_ms, placement: self.placement.into(), topology, sample_hz: self.sample_hz })
     }
 }
 
@@ -65,9 +68,10 @@ fn read(path: &Path) -> anyhow::Result<String> {
 }
 
 impl RunOverlay {
-    /// What the job is to have. A file without a rate is enough.
+    /// What the job is to have. A file, or how often ranks are sampled, is enough.
     pub(crate) fn wish(&self) -> anyhow::Result<Option<OverlayWish>> {
-        let period_ms = self.period_ms.or(self.shape.topology.as_ref().map(|_| PERIOD_MS_DEFAULT));
+        let implied = self.shape.topology.is_some() || self.shape.sample_hz.is_some();
+        let period_ms = self.period_ms.or_else(|| implied.then_some(PERIOD_MS_DEFAULT));
         period_ms.map(|period_ms| self.shape.wish(period_ms)).transpose()
     }
 }
@@ -81,6 +85,7 @@ missing are named, and since when.\n\nExamples:\n  \
     coppice run --overlay -n 8 ./solve     with one from the beginning\n  \
     coppice overlay 3                      how it is, and what the ranks did last\n  \
     coppice overlay 3 on --rate 10         begin one in a job that runs, ten times a second\n  \
+    coppice overlay 3 on --sample 100      also look where each rank is in its program, a hundred times a second\n  \
     coppice overlay 3 off")]
 pub(crate) struct Overlay {
     /// The job's number
@@ -121,9 +126,16 @@ impl Overlay {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without options it is shown where the time of all ranks went, from the first epoch that was recorded to the last. What \
-was recorded is kept for 30 days; of long jobs with less and less detail of what is long ago.\n\nExamples:\n  \
+Without options it is shown where the time of all ranks went, from the first epoch that was recorded to the last, and if \
+they were sampled (`run --sample`, `overlay on --sample`), which functions they were in. What was recorded is kept for 30 \
+days; of long jobs with less and less detail of what is long ago.\n\n\
+Functions have names, files and lines, also where they are inlined, if the program has debug information (-g), else the \
+names of its symbols; in a stripped program there are places in it.\n\nExamples:\n  \
+    coppice run --sample 100 -n 8 ./solve  sample the ranks a hundred times a second\n  \
     coppice profile 3                      where the time went\n  \
+    coppice profile 3 --flame solve.svg    a flame graph, for a browser\n  \
+    coppice profile 3 --pprof solve.pb.gz  for `pprof -http : solve.pb.gz`\n  \
+    coppice profile 3 --folded | grep axpy the stacks with that function\n  \
     coppice profile 3 --csv > job3.csv     a line for each epoch and metric\n  \
     coppice profile 3 --json --limit 60    the last sixty epochs")]
 pub(crate) struct Profile {
@@ -134,17 +146,36 @@ pub(crate) struct Profile {
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
     /// At most so many epochs, the newest
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "samples")]
     pub(crate) limit: Option<u32>,
     #[command(flatten)]
+    pub(crate) samples: Samples,
+    #[command(flatten)]
     pub(crate) listing: Listing,
+}
+
+/// What is made of samples. One of these at most.
+#[derive(Debug, Args)]
+#[group(id = "samples", multiple = false, conflicts_with_all = ["csv", "json"])]
+pub(crate) struct Samples {
+    /// Write a line for each stack that was sampled, outermost function first, such as `main;solve;axpy 123`; to a file,
+    /// or else to standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
+          help_heading = "Samples")]
+    pub(crate) folded: Option<PathBuf>,
+    /// Draw a flame graph of what was sampled, an SVG file for a browser; `-` is standard output
+    #[arg(long, value_name = "FILE", help_heading = "Samples")]
+    pub(crate) flame: Option<PathBuf>,
+    /// Write what was sampled as pprof reads it; `-` is standard output
+    #[arg(long, value_name = "FILE", help_heading = "Samples")]
+    pub(crate) pprof: Option<PathBuf>,
 }
 
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
-    use super::{Overlay, OverlayAction};
+    use super::{Overlay, OverlayAction, Profile};
     use crate::arguments::{Arguments, Command};
 
     fn overlay(arguments: &[&str]) -> Result<Overlay, String> {
@@ -160,8 +191,37 @@ mod tests {
         assert_eq!(overlay(&["3"]).expect("valid").action, OverlayAction::Show);
         let on = overlay(&["3", "on", "--rate", "10"]).expect("valid");
         assert_eq!((on.action, on.wish().expect("no file").map(|wish| wish.period_ms)), (OverlayAction::On, Some(100)));
+        let sampled = overlay(&["3", "on", "--sample", "100"]).expect("valid").wish().expect("no file");
+        assert_eq!(sampled.and_then(|wish| wish.sample_hz), Some(100));
+        for bad in ["0", "1001", "x", "-1", "0.5"] {
+            let error = overlay(&["3", "on", &format!("--sample={bad}")]).expect_err(bad);
+            assert!(error.contains("from 1 to 1000"), "{error}");
+        }
         assert_eq!(overlay(&["3", "off"]).expect("valid").wish().expect("nothing"), None);
         assert!(overlay(&["3", "on", "--rate", "0"]).is_err() && overlay(&["3", "up"]).is_err());
+    }
+
+    #[test]
+    fn samples_become_one_thing() {
+        let profile = |arguments: &[&str]| -> Result<Profile, String> {
+            let all = ["coppice", "profile"].iter().chain(arguments);
+            match Arguments::try_parse_from(all).map_err(|error| error.to_string())?.command {
+                Command::Profile(profile) => Ok(profile),
+                other => panic!("{other:?}"),
+            }
+        };
+        let folded = |arguments: &[&str]| profile(arguments).expect("valid").samples.folded;
+        assert_eq!(folded(&["3", "--folded"]), Some("-".into()));
+        assert_eq!(folded(&["--folded", "3"]), Some("-".into()));
+        assert_eq!(folded(&["3", "--folded=x"]), Some("x".into()));
+        assert_eq!(folded(&["3"]), None);
+        assert_eq!(profile(&["3", "--flame", "-"]).expect("valid").samples.flame, Some("-".into()));
+        let (folded, flame, pprof) = ("--folded", "--flame=x", "--pprof=x");
+        for two in [[folded, flame], [flame, pprof], [folded, "--csv"], [pprof, "--json"], [flame, "--limit=3"]] {
+            let error = profile(&[&["3"][..], &two].concat()).expect_err("not both");
+            assert!(error.contains("cannot be used with"), "{error}");
+        }
+        assert!(profile(&["3", "--csv", "--json"]).is_err());
     }
 
     #[test]
@@ -176,6 +236,10 @@ mod tests {
         assert_eq!(run(&[]).expect("nothing"), None);
         assert_eq!(run(&["--overlay"]).expect("no file").map(|wish| wish.period_ms), Some(1000));
         assert_eq!(run(&["--overlay=0.5"]).expect("no file").map(|wish| wish.period_ms), Some(2000));
+        let sampled = run(&["--sample", "50"]).expect("no file").expect("one");
+        assert_eq!((sampled.period_ms, sampled.sample_hz), (1000, Some(50)), "implied");
+        let both = run(&["--overlay=10", "--sample", "50"]).expect("no file").expect("one");
+        assert_eq!((both.period_ms, both.sample_hz), (100, Some(50)));
         let error = run(&["--overlay-topology", "/no/such/file"]).expect_err("no file");
         assert!(format!("{error:#}").starts_with("--overlay-topology '/no/such/file'"), "{error:#}");
     }

@@ -6,24 +6,33 @@ use coppice_api::overlay::{EpochView, ProfileQuery, ProfileView};
 use coppice_api::{Client, counted};
 
 use super::overlay::show_value;
+use super::samples;
 use crate::arguments::Profile;
 use crate::show::{print, print_json, table};
 use crate::units::{show_ns, show_time};
 
 /// Shows what was recorded.
 pub(crate) async fn profile(client: &Client, arguments: &Profile) -> anyhow::Result<()> {
+    if samples::write(client, arguments.job, &arguments.samples).await? {
+        return Ok(());
+    }
     let view = client.profile(arguments.job, ProfileQuery { limit: arguments.limit }).await?;
     if arguments.listing.json {
         return print_json(&view);
     }
-    if view.epochs.is_empty() && !arguments.csv {
+    if arguments.csv {
+        return print(csv(&view));
+    }
+    let functions = samples::top(client, arguments.job).await?;
+    if view.epochs.is_empty() && functions.is_none() {
         let job = view.job;
         return print(&format!(
             "nothing is recorded of job {job}; have ranks looked at with `coppice run --overlay` or `coppice overlay \
              {job} on`\n"
         ));
     }
-    print(&if arguments.csv { csv(&view) } else { text(&view) })
+    let parts = [(!view.epochs.is_empty()).then(|| text(&view)), functions];
+    print(parts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
 /// A line for each epoch and metric.
