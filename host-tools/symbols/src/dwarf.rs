@@ -1,5 +1,7 @@
 //! Functions by debug information: also those that are inlined, with files and lines.
 
+mod check;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use addr2line::Context;
-use gimli::{Dwarf, DwarfSections, EndianSlice, LittleEndian, SectionId};
+use gimli::{DwarfSections, EndianSlice, LittleEndian, SectionId};
 use object::{Object, ObjectSection};
 
-use crate::limits::{DEBUG_BYTES_MAX, DEBUG_DEPTH_MAX, DEBUG_STACK_BYTES, INLINED_MAX};
+use crate::limits::{DEBUG_BYTES_MAX, DEBUG_STACK_BYTES, INLINED_MAX};
 use crate::names::{cut, demangled};
 use crate::symbols::Frame;
 
@@ -61,8 +63,8 @@ pub(crate) fn look_up_here(
     let file = object::File::parse(bytes).ok()?;
     let mut room = DEBUG_BYTES_MAX;
     let sections = DwarfSections::load(|id| section(&file, id, &mut room)).ok()?;
-    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
-    check_depth(&dwarf, is_over)?;
+    let mut dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
+    check::check(&mut dwarf, is_over)?;
     let context = Context::from_dwarf(dwarf).ok()?;
     for address in addresses {
         let frames = frames(&context, *address).unwrap_or_default();
@@ -79,30 +81,6 @@ fn section<'a>(file: &object::File<'a>, id: SectionId, room: &mut u64) -> Result
     let Ok(data) = section.compressed_data() else { return Ok(Cow::Borrowed(&[])) };
     *room = room.checked_sub(data.uncompressed_size).ok_or(())?;
     data.decompress().map_err(|_| ())
-}
-
-/// Nothing, if entries lie deeper in each other than their reader may call itself, or there is no more time.
-fn check_depth(dwarf: &Dwarf<Slice<'_>>, is_over: &AtomicBool) -> Option<()> {
-    let mut headers = dwarf.units();
-    while let Ok(Some(header)) = headers.next() {
-        if is_over.load(Ordering::Relaxed) {
-            return None;
-        }
-        // What cannot be read here cannot be read there.
-        let Ok(unit) = dwarf.unit(header) else { continue };
-        let Ok(mut entries) = unit.entries_raw(None) else { continue };
-        while !entries.is_empty() {
-            if entries.next_depth() > DEBUG_DEPTH_MAX {
-                return None;
-            }
-            match entries.read_abbreviation() {
-                Ok(Some(kind)) if entries.skip_attributes(kind.attributes()).is_err() => break,
-                Ok(_) => {}
-                Err(_) => break,
-            }
-        }
-    }
-    Some(())
 }
 
 fn frames(context: &Context<Slice<'_>>, address: u64) -> Option<Vec<Frame>> {

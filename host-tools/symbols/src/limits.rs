@@ -16,6 +16,10 @@ pub const LOOK_UP_TIME_MAX: Duration = Duration::from_secs(20);
 /// that has deeper ones is not used.
 pub const DEBUG_DEPTH_MAX: isize = 1024;
 
+/// How often each part of debug information may be used on average. Debug information that has its tables used more often
+/// is not used: a short file could stand for work without end.
+pub const DEBUG_USES_MAX: u64 = 2;
+
 /// Stack of the thread that reads debug information, bytes: for entries as deep as [`DEBUG_DEPTH_MAX`].
 pub const DEBUG_STACK_BYTES: usize = 32 << 20;
 

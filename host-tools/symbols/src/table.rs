@@ -35,7 +35,7 @@ impl Table {
             }
             // Of names for the same code the one goes that people are likelier to have written.
             let underscores = name.iter().take_while(|byte| **byte == b'_').count();
-            let rank = (symbol.size() == 0, symbol.is_local(), symbol.is_weak(), underscores);
+            let rank = (symbol.size() == 0, symbol.is_local(), underscores, symbol.is_weak());
             found.push((address, rank, Reverse(symbol.size()), name));
         }
         found.sort_unstable();

@@ -11,6 +11,7 @@ pub(super) const C: (&str, &str) = ("solve.c", include_str!("solve.c"));
 pub(super) const CPP: (&str, &str) = ("solve.cpp", include_str!("solve.cpp"));
 pub(super) const RUST: (&str, &str) = ("solve.rs", include_str!("solve.rs.txt"));
 pub(super) const DEEP: (&str, &str) = ("deep.s", include_str!("deep.s"));
+pub(super) const OFTEN: (&str, &str) = ("often.s", include_str!("often.s"));
 
 /// A program, and where it says that its symbols are.
 pub(super) struct Built {
@@ -34,7 +35,10 @@ impl Built {
             }
             kind => {
                 let mut compiler = Command::new(if kind == Some("cpp") { "g++" } else { "gcc" });
-                compiler.args(["-nostdlib", "-fno-asynchronous-unwind-tables", "-O1"]);
+                compiler.arg("-O1");
+                if !source.contains("#include") {
+                    compiler.args(["-nostdlib", "-fno-asynchronous-unwind-tables"]);
+                }
                 compiler
             }
         };

@@ -65,8 +65,6 @@ fn sections_that_grow_without_end_are_not_used() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn bytes_may_be_anything(
         plain in any::<bool>(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use coppice_protocol::program::LOAD_BASE;
 
-use super::build::{Built, C, CPP, DEEP, RUST, here};
+use super::build::{Built, C, CPP, DEEP, OFTEN, RUST, here};
 use crate::limits::LOOK_UP_TIME_MAX;
 use crate::{Place, Symbols, SymbolsError};
 
@@ -106,6 +106,28 @@ fn debug_information_that_is_too_deep_is_not_used() {
     assert_eq!(functions(&flat.symbols(), here(flat.at("_start"))), ["by_debug_information"]);
     let deep = build("-Wa,--defsym,DEPTH=3000000");
     assert_eq!(functions(&deep.symbols(), here(deep.at("_start"))), ["_start"]);
+}
+
+#[test]
+fn debug_information_that_stands_for_far_more_than_it_is_long_is_not_used() {
+    let build = |functions: u32, ranges: u32| {
+        let numbers = [format!("-Wa,--defsym,FUNCTIONS={functions}"), format!("-Wa,--defsym,RANGES={ranges}")];
+        Built::new(OFTEN, &["-static", &numbers[0], &numbers[1]], false)
+    };
+    let few = build(3, 3);
+    assert_eq!(functions(&few.symbols(), here(few.at("_start"))), ["by_debug_information"]);
+    // This would take 240 GB.
+    let many = build(100_000, 100_000);
+    assert_eq!(functions(&many.symbols(), here(many.at("_start"))), ["_start"]);
+}
+
+#[test]
+fn a_library_may_have_symbols_only() {
+    let source = "#include <stdio.h>\nint main(void) {\n    return puts(\"solved\");\n}\n";
+    let built = Built::new(("hello.c", source), &["-static", "-g"], false);
+    let symbols = built.symbols();
+    assert_eq!(functions(&symbols, here(built.at("main"))), ["main hello.c:2"]);
+    assert_eq!(functions(&symbols, here(built.at("_IO_puts"))), ["puts"], "of two names that which is written");
 }
 
 #[test]
