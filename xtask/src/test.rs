@@ -45,6 +45,7 @@ pub(crate) const HOST_PACKAGES: &[&str] = &[
     "coppice-qemu",
     "coppice-service-node",
     "coppice-storage",
+    "coppice-symbols",
     "coppice",
     "xtask",
 ];

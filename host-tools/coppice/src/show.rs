@@ -8,10 +8,15 @@ use serde::Serialize;
 use tabled::builder::Builder;
 use tabled::settings::Style;
 
-/// Prints text, or bytes for another program, on standard output; a reader that has seen enough is no failure.
-pub(crate) fn print(text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+/// Prints text on standard output; a reader that has seen enough is no failure.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same with what other programs read.
+pub(crate) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
     let mut output = io::stdout().lock();
-    match output.write_all(text.as_ref()).and_then(|()| output.flush()) {
+    match output.write_all(bytes).and_then(|()| output.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write standard output"),
         _ => Ok(()),
     }

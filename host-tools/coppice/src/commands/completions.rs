@@ -9,5 +9,5 @@ use crate::show::print;
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     generate(shell, &mut Arguments::command(), "coppice", &mut script);
-    print(&script)
+    print(&String::from_utf8_lossy(&script))
 }

@@ -51,7 +51,9 @@ fn text(view: &OverlayView) -> String {
 
 fn state(view: &OverlayView) -> String {
     let rate = view.wish.as_ref().map(|wish| format!(", every {}", show_ns(wish.period_ms.saturating_mul(1_000_000))));
-    let rate = rate.unwrap_or_default();
+    let sampled = view.wish.as_ref().and_then(|wish| wish.sample_hz);
+    let sampled = sampled.map(|hz| format!(", ranks are sampled {} a second", counted(hz, "time")));
+    let rate = [rate, sampled].into_iter().flatten().collect::<String>();
     match view.state {
         OverlayState::Off => "none".to_owned(),
         OverlayState::Waiting => format!("begins when all ranks run{rate}"),
@@ -181,6 +183,13 @@ pub(super) mod tests {
     fn of_none_there_is_nothing_to_be_shown() {
         let none = OverlayView { state: OverlayState::Off, ..view() };
         assert_eq!(text(&none), "overlay of job 7: none\n");
+        let sampled = OverlayView {
+            state: OverlayState::Running,
+            wish: Some(OverlayWish { period_ms: 100, sample_hz: Some(50), ..OverlayWish::default() }),
+            ..view()
+        };
+        let wanted = "overlay of job 7: runs on 4 of 4 nodes, every 100 ms, ranks are sampled 50 times a second\n";
+        assert!(text(&sampled).starts_with(wanted), "{}", text(&sampled));
         let waiting = OverlayView {
             state: OverlayState::Waiting,
             processes: vec![],

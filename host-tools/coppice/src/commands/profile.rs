@@ -21,7 +21,7 @@ pub(crate) async fn profile(client: &Client, arguments: &Profile) -> anyhow::Res
         return print_json(&view);
     }
     if arguments.csv {
-        return print(csv(&view));
+        return print(&csv(&view));
     }
     let functions = samples::top(client, arguments.job).await?;
     if view.epochs.is_empty() && functions.is_none() {
@@ -32,7 +32,7 @@ pub(crate) async fn profile(client: &Client, arguments: &Profile) -> anyhow::Res
         ));
     }
     let parts = [(!view.epochs.is_empty()).then(|| text(&view)), functions];
-    print(parts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
+    print(&parts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
 /// A line for each epoch and metric.

@@ -11,7 +11,7 @@ use coppice_symbols::{Profile, Row, Stack, Symbols};
 
 use crate::arguments::Samples;
 use crate::failure::say;
-use crate::show::{print, table};
+use crate::show::{print_bytes, table};
 
 /// Functions that are listed.
 const ROWS_MAX: usize = 10;
@@ -91,7 +91,7 @@ fn text(view: &StacksView, rows: &[Row]) -> String {
 /// Writes a file, or standard output.
 fn put(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if path.as_os_str() == OsStr::new("-") {
-        return print(bytes);
+        return print_bytes(bytes);
     }
     std::fs::write(path, bytes).with_context(|| format!("cannot write '{}'", shown(path)))
 }
