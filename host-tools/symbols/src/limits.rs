@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Longest file that is looked into, bytes; it is read into memory. A longer one is refused.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Debug information of a program, as long as it is once it is no longer compressed, bytes. What has more is looked up in
-/// the symbol table.
+/// Debug information of a program, as long as it is once it is no longer compressed, bytes. What has more is looked up
+/// in the symbol table.
 pub const DEBUG_BYTES_MAX: u64 = 2 << 30;
 
 /// How long is spent on looking addresses up in debug information. The others are looked up in the symbol table.
@@ -16,8 +16,8 @@ pub const LOOK_UP_TIME_MAX: Duration = Duration::from_secs(20);
 /// that has deeper ones is not used.
 pub const DEBUG_DEPTH_MAX: isize = 1024;
 
-/// How often each part of debug information may be used on average. Debug information that has its tables used more often
-/// is not used: a short file could stand for work without end.
+/// How often each part of debug information may be used on average. Debug information that has its tables used more
+/// often is not used: a short file could stand for work without end.
 pub const DEBUG_USES_MAX: u64 = 2;
 
 /// Stack of the thread that reads debug information, bytes: for entries as deep as [`DEBUG_DEPTH_MAX`].

@@ -1,5 +1,5 @@
-//! Profiles as `pprof` reads them: a gzipped message of protocol buffers. Its types are here as `profile.proto` of pprof
-//! has them, as far as they are used.
+//! Profiles as `pprof` reads them: a gzipped message of protocol buffers. Its types are here as `profile.proto` of
+//! pprof has them, as far as they are used.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};

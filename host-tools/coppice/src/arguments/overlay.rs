@@ -126,11 +126,11 @@ impl Overlay {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without options it is shown where the time of all ranks went, from the first epoch that was recorded to the last, and if \
-they were sampled (`run --sample`, `overlay on --sample`), which functions they were in. What was recorded is kept for 30 \
-days; of long jobs with less and less detail of what is long ago.\n\n\
-Functions have names, files and lines, also where they are inlined, if the program has debug information (-g), else the \
-names of its symbols; in a stripped program there are places in it.\n\nExamples:\n  \
+Without options it is shown where the time of all ranks went, from the first epoch that was recorded to the last, \
+and if they were sampled (`run --sample`, `overlay on --sample`), which functions they were in. What was recorded is \
+kept for 30 days; of long jobs with less and less detail of what is long ago.\n\n\
+Functions have names, files and lines, also where they are inlined, if the program has debug information (-g), else \
+the names of its symbols; in a stripped program there are places in it.\n\nExamples:\n  \
     coppice run --sample 100 -n 8 ./solve  sample the ranks a hundred times a second\n  \
     coppice profile 3                      where the time went\n  \
     coppice profile 3 --flame solve.svg    a flame graph, for a browser\n  \
@@ -158,8 +158,8 @@ pub(crate) struct Profile {
 #[derive(Debug, Args)]
 #[group(id = "samples", multiple = false, conflicts_with_all = ["csv", "json"])]
 pub(crate) struct Samples {
-    /// Write a line for each stack that was sampled, outermost function first, such as `main;solve;axpy 123`; to a file,
-    /// or else to standard output
+    /// Write a line for each stack that was sampled, outermost function first, such as `main;solve;axpy 123`; to a
+    /// file, or else to standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-",
           help_heading = "Samples")]
     pub(crate) folded: Option<PathBuf>,

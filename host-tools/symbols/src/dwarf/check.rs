@@ -1,8 +1,8 @@
 //! Whether reading debug information takes no more than it is long.
 //!
-//! Its parts refer to each other: a few bytes that name a table may have it read once more, and a short file may stand for
-//! work and memory without end. In what compilers and linkers write each part is used as often as it is there. What is
-//! used far more often is refused before anything is kept of it.
+//! Its parts refer to each other: a few bytes that name a table may have it read once more, and a short file may stand
+//! for work and memory without end. In what compilers and linkers write each part is used as often as it is there. What
+//! is used far more often is refused before anything is kept of it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +29,8 @@ impl Budget {
     }
 }
 
-/// Nothing, if it takes more, or entries lie deeper in each other than their reader may call itself, or there is no more
-/// time.
+/// Nothing, if it takes more, or entries lie deeper in each other than their reader may call itself, or there is no
+/// more time.
 pub(super) fn check(dwarf: &mut Dwarf<Slice<'_>>, is_over: &AtomicBool) -> Option<()> {
     check_abbreviations(dwarf, is_over)?;
     // Tables that several units have are read once.
