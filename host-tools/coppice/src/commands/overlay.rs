@@ -198,6 +198,6 @@ pub(super) mod tests {
             last: None,
             ..view()
         };
-        assert_eq!(text(&waiting), "overlay of job 7: begins when all ranks run, every 1 s\n");
+        assert_eq!(text(&waiting), "overlay of job 7: begins when all ranks run, every 1000 ms\n");
     }
 }
