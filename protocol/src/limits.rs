@@ -438,3 +438,18 @@ pub const OVERLAY_START_NS: u64 = 5_000_000_000;
 /// Parts of those of whom a process does not know yet that they are below it; and parts that wait at the front end for
 /// their epoch to be closed.
 pub const OVERLAY_STRANGERS_MAX: usize = 64;
+
+/// How often it is looked where a thread is in its program, ns of its time there: at most this often.
+pub const OVERLAY_SAMPLE_PERIOD_NS_MIN: u64 = 200_000;
+
+/// Code addresses of a stack. Of one that is deeper the outer ones are left out.
+pub const OVERLAY_STACK_DEPTH_MAX: usize = 64;
+
+/// Different stacks of more than one address that are told apart; of what is beyond the innermost address is kept.
+pub const OVERLAY_STACKS_MAX: usize = 512;
+
+/// Addresses of all these stacks together; beyond, as there.
+pub const OVERLAY_STACK_ADDRESSES_MAX: usize = 8192;
+
+/// Different addresses that are told apart of which nothing else is known; what is beyond is elsewhere.
+pub const OVERLAY_LEAVES_MAX: usize = 1024;

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::message::{Above, Generation, Source, Up};
 use super::part::{Part, Values};
 use super::sending::Sending;
+use super::stacks::Stacks;
 use crate::ids::{NodeId, Rank};
 use crate::ranks::Ranks;
 
@@ -16,13 +17,15 @@ pub struct BackEnds {
     node: NodeId,
     /// Ranks that speak to the same process, and what goes there.
     groups: Vec<(Ranks, Sending)>,
+    /// How many messages about stacks they have said.
+    stacks_said: u64,
 }
 
 impl BackEnds {
     /// Of a node, attached to nobody.
     #[must_use]
     pub const fn new(generation: Generation, node: NodeId) -> Self {
-        Self { generation, node, groups: Vec::new() }
+        Self { generation, node, groups: Vec::new(), stacks_said: 0 }
     }
 
     /// Whether somebody hears them.
@@ -60,8 +63,25 @@ impl BackEnds {
         }
     }
 
+    /// Where ranks were in an epoch, which has ended; to be called before [`Self::submit`] for that. Of those that
+    /// nobody hears nothing is said.
+    pub fn submit_stacks(&mut self, stacks: &BTreeMap<Rank, Stacks>) {
+        for (ranks, sending) in &mut self.groups {
+            for (_, stacks) in stacks.iter().filter(|(rank, _)| ranks.has_all(&Ranks::from(**rank))) {
+                sending.add_stacks(stacks);
+            }
+            sending.send_stacks();
+        }
+    }
+
     /// The next message, and for whom it is.
     pub fn poll_transmit(&mut self) -> Option<(Above, Up)> {
+        let Self { generation, node, .. } = *self;
+        if let Some((above, stacks)) = self.groups.iter_mut().find_map(|(_, sending)| sending.poll_stacks()) {
+            self.stacks_said += 1;
+            let (source, number) = (Source::BackEnds(node), self.stacks_said);
+            return Some((above, Up::Stacks { generation, source, number, stacks }));
+        }
         self.groups.iter_mut().find_map(|(_, sending)| sending.poll())
     }
 }

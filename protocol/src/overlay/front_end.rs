@@ -8,6 +8,7 @@ use super::message::{Child, Down, Generation, Source, Up};
 use super::missing::Missing;
 use super::part::{NotMerged, Part};
 use super::placement::{Host, best_effort_average, comprehensive};
+use super::stacks::Stacks;
 use super::topology::Topology;
 use super::tree::{Children, Said, Tree};
 use crate::ids::NodeId;
@@ -43,6 +44,9 @@ pub enum Event {
     Epoch(Part),
     /// The same of an epoch that was there before, with what came late.
     Late(Part),
+    /// Where ranks were when somebody looked, since some earlier such event, in about an epoch. Each is of some of the
+    /// ranks: all of them together are all there is. What somebody had of that who died is in none.
+    Stacks(Stacks),
     /// A node has said something of ranks that are not its own, or for a process that is not on it; that was not heard.
     Lie(NodeId),
 }
@@ -58,6 +62,8 @@ pub struct Subject {
     pub layout: Layout,
     /// Length of an epoch, ns.
     pub period_ns: u64,
+    /// How often it is looked where each thread is in its program, ns of its time there, on average; 0: not at all.
+    pub sample_period_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +129,8 @@ impl FrontEnd {
     /// Asks all nodes of a job to say that they are there.
     #[must_use]
     pub fn new(generation: Generation, subject: Subject, now_ns: u64) -> Self {
-        let announce = Down::Announce { generation, period_ns: subject.period_ns };
+        let Subject { period_ns, sample_period_ns, .. } = subject;
+        let announce = Down::Announce { generation, period_ns, sample_period_ns };
         Self {
             generation,
             orders: subject.nodes.keys().map(|node| (*node, announce.clone())).collect(),
@@ -153,7 +160,7 @@ impl FrontEnd {
         self.events.pop_front()
     }
 
-    /// Parts that were not taken: not as they must be, and too late.
+    /// Parts that were not taken: not as they must be, with stacks that were not, and too late.
     #[must_use]
     pub const fn refused_and_dropped(&self) -> (u64, u64) {
         (self.gathering.refused, self.dropped)
@@ -212,7 +219,12 @@ impl FrontEnd {
                 self.ready.insert(index);
                 self.advance(now_ns);
             }
-            Up::Part { source, .. } if !self.tree.is_on(source, node) => self.lies(node),
+            Up::Part { source, .. } | Up::Stacks { source, .. } if !self.tree.is_on(source, node) => self.lies(node),
+            Up::Stacks { source, number, stacks, .. } => {
+                if self.gathering.hears_stacks(source, number) {
+                    self.events.push_back(Event::Stacks(stacks));
+                }
+            }
             Up::Part { source, is_apart, part, .. } => {
                 if let Taken::Apart(part) = self.gathering.take(source, is_apart, part, now_ns) {
                     self.apart.push(part);

@@ -24,7 +24,9 @@ pub(super) struct Gathering {
     /// Parts of those that are not below, or of ranks that are not theirs: whoever knows that they are may say so
     /// later.
     strangers: VecDeque<(Source, bool, Part)>,
-    /// Parts that were not taken, or were said before.
+    /// How many messages about stacks have come from those below.
+    stacks_said: BTreeMap<Source, u64>,
+    /// Parts that were not taken, or were said before, and stacks.
     pub(super) refused: u64,
 }
 
@@ -55,6 +57,7 @@ impl Gathering {
             grace_ns: OVERLAY_GRACE_NS.saturating_mul(height.max(1).into()),
             closed: VecDeque::new(),
             strangers: VecDeque::new(),
+            stacks_said: BTreeMap::new(),
             refused: 0,
         }
     }
@@ -95,6 +98,18 @@ impl Gathering {
         Taken::Here
     }
 
+    /// Stacks come, as the message of this number of who says so. Whether they count: he is below, and they are new.
+    pub(super) fn hears_stacks(&mut self, source: Source, number: u64) -> bool {
+        let last = self.stacks_said.get(&source).copied().unwrap_or_default();
+        let counts = number > last && self.children.contains_key(&source);
+        if counts {
+            self.stacks_said.insert(source, number);
+        } else {
+            self.refused += 1;
+        }
+        counts
+    }
+
     /// Others are below. What goes on its own of what they have said already.
     pub(super) fn change(
         &mut self,
@@ -102,7 +117,10 @@ impl Gathering {
         with: impl IntoIterator<Item = Child>,
         now_ns: u64,
     ) -> Vec<Part> {
-        without.inspect(|source| drop(self.children.remove(source)));
+        if let Some(source) = without {
+            self.children.remove(&source);
+            self.stacks_said.remove(&source);
+        }
         for Child { source, ranks } in with {
             // Back ends that come in parts are the same source.
             let own = self.children.entry(source).or_default();

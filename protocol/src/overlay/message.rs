@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::part::Part;
+use super::stacks::Stacks;
 use crate::ids::NodeId;
 use crate::limits::{OVERLAY_CHILDREN_MAX, OVERLAY_MESSAGE_BYTES_MAX};
 use crate::ranks::Ranks;
@@ -74,6 +75,17 @@ pub enum Up {
         /// What they did.
         part: Part,
     },
+    /// Where programs were when somebody looked, since the last such message.
+    Stacks {
+        /// The start.
+        generation: Generation,
+        /// Who says so.
+        source: Source,
+        /// How many of these the source has said with this one: what is heard twice is counted once.
+        number: u64,
+        /// Where they were.
+        stacks: Stacks,
+    },
 }
 
 /// What the front end says, to nodes and to the processes on them.
@@ -85,6 +97,8 @@ pub enum Down {
         generation: Generation,
         /// Length of an epoch, ns.
         period_ns: u64,
+        /// How often it is looked where each thread is in its program, ns of its time there, on average; 0: not at all.
+        sample_period_ns: u64,
     },
     /// Run a communication process.
     Begin {
@@ -176,9 +190,10 @@ impl Up {
     #[must_use]
     pub const fn generation(&self) -> Generation {
         match self {
-            Self::Here { generation, .. } | Self::Ready { generation, .. } | Self::Part { generation, .. } => {
-                *generation
-            }
+            Self::Here { generation, .. }
+            | Self::Ready { generation, .. }
+            | Self::Part { generation, .. }
+            | Self::Stacks { generation, .. } => *generation,
         }
     }
 }

@@ -11,7 +11,9 @@
 //!
 //! CPs run on the job's own nodes. How many run where is a matter of [`placement`], unless a file says it
 //! ([`topology`]); which BE speaks to which IBE follows from [`attach`]. What they say is a [`Part`] of an epoch: whose
-//! it is, and a [`Summary`] for each [`Metric`].
+//! it is, and a [`Summary`] for each [`Metric`]. Where programs were, if somebody wants to know, goes up beside that as
+//! [`Stacks`], which are of no epoch and of no rank: nothing of them is said again, so that nothing is counted twice, and
+//! what somebody has of them who dies is lost.
 
 pub mod attach;
 mod back_ends;
@@ -27,6 +29,7 @@ pub mod placement;
 mod process;
 mod sending;
 mod sketch;
+mod stacks;
 mod summary;
 pub mod topology;
 mod tree;
@@ -39,6 +42,7 @@ pub use self::node::Node;
 pub use self::part::{NotMerged, Part, Values};
 pub use self::process::Process;
 pub use self::sketch::{NoSketch, Sketch};
+pub use self::stacks::Stacks;
 pub use self::summary::Summary;
 
 #[cfg(test)]

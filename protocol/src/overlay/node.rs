@@ -6,6 +6,7 @@ use super::back_ends::BackEnds;
 use super::message::{Above, Down, Generation, Source, Up};
 use super::part::Values;
 use super::process::Process;
+use super::stacks::Stacks;
 use crate::ids::{NodeId, Rank};
 use crate::limits::OVERLAY_NODE_PROCESSES_MAX;
 use crate::ranks::Ranks;
@@ -16,6 +17,7 @@ pub struct Node {
     id: NodeId,
     generation: Generation,
     period_ns: u64,
+    sample_period_ns: u64,
     back_ends: BackEnds,
     processes: BTreeMap<u32, Process>,
     /// It was told to begin more processes than it may have.
@@ -30,6 +32,7 @@ impl Node {
             id,
             generation: 0,
             period_ns: 0,
+            sample_period_ns: 0,
             back_ends: BackEnds::new(0, id),
             processes: BTreeMap::new(),
             refused: 0,
@@ -40,12 +43,13 @@ impl Node {
     pub fn handle_down(&mut self, order: Down, ranks: &Ranks, now_ns: u64) -> Option<Up> {
         let Self { id: node, generation: current, .. } = *self;
         match order {
-            Down::Announce { generation, period_ns } if generation >= current && period_ns > 0 => {
+            Down::Announce { generation, period_ns, sample_period_ns } if generation >= current && period_ns > 0 => {
                 if generation > current {
                     self.end();
                     self.generation = generation;
                     self.back_ends = BackEnds::new(generation, node);
                     self.period_ns = period_ns;
+                    self.sample_period_ns = sample_period_ns;
                 }
                 // A front end that asks again has not heard it.
                 return Some(Up::Here { generation, node, ranks: ranks.clone() });
@@ -83,15 +87,25 @@ impl Node {
         if message.generation() != self.generation {
             return true;
         }
-        let Up::Part { source, is_apart, part, .. } = message else { return false };
+        let source = match &message {
+            Up::Part { source, .. } | Up::Stacks { source, .. } => *source,
+            Up::Here { .. } | Up::Ready { .. } => return false,
+        };
         // Which node a process is on only the front end knows.
         if matches!(source, Source::BackEnds(node) if node != from) {
             return false;
         }
-        if let Some(process) = self.processes.get_mut(&index) {
-            process.handle_part(source, is_apart, part, now_ns);
+        match (self.processes.get_mut(&index), message) {
+            (Some(process), Up::Part { is_apart, part, .. }) => process.handle_part(source, is_apart, part, now_ns),
+            (Some(process), Up::Stacks { number, stacks, .. }) => process.handle_stacks(source, number, &stacks),
+            _ => {}
         }
         true
+    }
+
+    /// Where the ranks here were in an epoch that has ended; before [`Self::submit`].
+    pub fn submit_stacks(&mut self, stacks: &BTreeMap<Rank, Stacks>) {
+        self.back_ends.submit_stacks(stacks);
     }
 
     /// An epoch has ended, in which the ranks here did this.
@@ -111,6 +125,12 @@ impl Node {
         (self.period_ns > 0).then_some(self.period_ns)
     }
 
+    /// How often it is looked where threads are, ns of their time in their programs; nothing if nobody wants to know.
+    #[must_use]
+    pub fn sample_period_ns(&self) -> Option<u64> {
+        (self.period_ns > 0 && self.sample_period_ns > 0).then_some(self.sample_period_ns)
+    }
+
     /// Which start of the overlay it has a part in.
     #[must_use]
     pub const fn generation(&self) -> Generation {
@@ -123,7 +143,7 @@ impl Node {
         self.processes.len()
     }
 
-    /// Parts that processes here did not take, and such for which there was no room; and processes that were refused.
+    /// Parts and stacks that processes here did not take, and parts for which there was no room; and processes that were refused.
     #[must_use]
     pub fn refused_and_lost(&self) -> (u64, u64) {
         let all = self.processes.values().map(Process::refused_and_lost);
@@ -134,7 +154,7 @@ impl Node {
     fn end(&mut self) {
         self.back_ends = BackEnds::new(self.generation, self.id);
         self.processes.clear();
-        self.period_ns = 0;
+        (self.period_ns, self.sample_period_ns) = (0, 0);
     }
 
     /// When [`Self::handle_timeout`] wants to be called, ns.

@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 
 use super::message::{Above, Generation, Source, Up};
 use super::part::Part;
+use super::stacks::Stacks;
 use crate::limits::{OVERLAY_KEPT_PARTS_MAX, OVERLAY_WAITING_PARTS_MAX};
 
 /// See this module.
@@ -17,13 +18,25 @@ pub(super) struct Sending {
     /// Those that were sent last, of which nobody knows whether they have come further than to the one above: at most
     /// [`OVERLAY_KEPT_PARTS_MAX`].
     kept: VecDeque<Part>,
+    /// Stacks that go up with the next epoch, and whether that is on its way.
+    stacks: Stacks,
+    are_stacks_due: bool,
     /// Parts that were lost because there was no room.
     pub(super) lost: u64,
 }
 
 impl Sending {
     pub(super) fn new(generation: Generation, source: Source, above: Above) -> Self {
-        Self { generation, source, above, waiting: VecDeque::new(), kept: VecDeque::new(), lost: 0 }
+        Self {
+            generation,
+            source,
+            above,
+            waiting: VecDeque::new(),
+            kept: VecDeque::new(),
+            stacks: Stacks::default(),
+            are_stacks_due: false,
+            lost: 0,
+        }
     }
 
     /// Who is above.
@@ -38,6 +51,21 @@ impl Sending {
             self.lost += 1;
         }
         self.waiting.push_back((is_apart, part));
+    }
+
+    /// Stacks are to go up with the next epoch.
+    pub(super) fn add_stacks(&mut self, stacks: &Stacks) {
+        self.stacks.merge(stacks);
+    }
+
+    /// An epoch is over: what there is of stacks goes up, if there is any.
+    pub(super) fn send_stacks(&mut self) {
+        self.are_stacks_due = !self.stacks.is_empty();
+    }
+
+    /// Stacks for the one above. They are to go before the part of their epoch, which has nobody wait for them.
+    pub(super) fn poll_stacks(&mut self) -> Option<(Above, Stacks)> {
+        core::mem::take(&mut self.are_stacks_due).then(|| (self.above, core::mem::take(&mut self.stacks)))
     }
 
     /// Somebody else is above. What was sent before may have been lost with the one that was.

@@ -4,7 +4,9 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::topology::Topology;
-use super::{Above, BackEnds, Down, Event, FrontEnd, Layout, METRICS, Metric, Part, Process, Source, Subject, Up};
+use super::{
+    Above, BackEnds, Down, Event, FrontEnd, Layout, METRICS, Metric, Part, Process, Source, Stacks, Subject, Up,
+};
 use crate::ids::{NodeId, Rank};
 use crate::limits::{OVERLAY_GRACE_NS, OVERLAY_STRANGERS_MAX};
 use crate::ranks::Ranks;
@@ -35,6 +37,7 @@ impl Overlay {
             nodes: (0..nodes).map(|node| (NodeId(node), ranks(node))).collect(),
             layout: Layout::Given(topology),
             period_ns: 1_000_000_000,
+            sample_period_ns: 1_000_000,
         };
         let mut overlay = Self {
             front_end: FrontEnd::new(1, subject, 0),
@@ -97,14 +100,19 @@ impl Overlay {
                 is_quiet = false;
                 match (above, message) {
                     (Above::FrontEnd, message) => self.front_end.handle(from, message, self.now_ns),
-                    (Above::Process { index, node }, Up::Part { source, is_apart, part, .. }) => {
-                        if let Some(process) =
-                            self.processes.get_mut(&(node, index)).filter(|_| !self.dead.contains(&node))
-                        {
-                            process.handle_part(source, is_apart, part, self.now_ns);
+                    (Above::Process { index, node }, message) => {
+                        let process = self.processes.get_mut(&(node, index)).filter(|_| !self.dead.contains(&node));
+                        match (process, message) {
+                            (Some(process), Up::Part { source, is_apart, part, .. }) => {
+                                process.handle_part(source, is_apart, part, self.now_ns);
+                            }
+                            (Some(process), Up::Stacks { source, number, stacks, .. }) => {
+                                process.handle_stacks(source, number, &stacks);
+                            }
+                            (None, Up::Part { .. } | Up::Stacks { .. }) => {}
+                            (_, message) => panic!("{message:?}"),
                         }
                     }
-                    (_, message) => panic!("{message:?}"),
                 }
             }
             self.events.extend(core::iter::from_fn(|| self.front_end.poll_event()));
@@ -138,6 +146,32 @@ impl Overlay {
 
     fn die(&mut self, node: u32) {
         self.dead.insert(NodeId(node));
+    }
+
+    /// Where ranks were in an epoch that is about to end: two together were in one place, and each in one of its own.
+    fn be_somewhere(&mut self, nodes: impl IntoIterator<Item = u32>) {
+        for node in nodes.into_iter().map(NodeId) {
+            let stacks = |rank: u32| {
+                let mut stacks = Stacks::default();
+                stacks.add(&[0x40_0000, 0x40_1000], 1);
+                stacks.add(&[0x50_0000 + u64::from(rank), 0x40_1000], 10);
+                stacks
+            };
+            let all = ranks(node.0).of_job(u32::MAX).map(|rank| (rank, stacks(rank.0))).collect();
+            self.back_ends.get_mut(&node).expect("a node").submit_stacks(&all);
+        }
+    }
+
+    /// What has come of that, and in how many messages.
+    fn stacks(&self) -> (Stacks, usize) {
+        let (mut all, mut events) = (Stacks::default(), 0);
+        for event in &self.events {
+            if let Event::Stacks(stacks) = event {
+                all.merge(stacks);
+                events += 1;
+            }
+        }
+        (all, events)
     }
 
     /// The ranks that are in an epoch by now, and that it is the sum over these.
@@ -275,4 +309,105 @@ fn what_is_said_again_stays_as_it_was_said() {
     let Some((_, Up::Part { is_apart, part: passed_on, .. })) = process.poll_transmit() else { panic!("at once") };
     assert!(is_apart && passed_on == part);
     assert_eq!(process.poll_transmit(), None, "the other one waits");
+}
+
+#[test]
+fn stacks_come_together_once_an_epoch() {
+    let mut overlay = Overlay::new(5, FILE);
+    for epoch in 0..3 {
+        overlay.be_somewhere(0..5);
+        overlay.end_epoch(epoch, 0..5);
+        // All that was there when the epoch ended is with it, and all of it in one message.
+        let (stacks, events) = overlay.stacks();
+        let at = |address: u64| stacks.iter().find(|(stack, _)| stack[0] == address).map(|(_, count)| count);
+        assert_eq!((stacks.samples(), events as u64), (10 * 11 * (epoch + 1), epoch + 1));
+        assert_eq!((at(0x40_0000), at(0x50_0007)), (Some(10 * (epoch + 1)), Some(10 * (epoch + 1))));
+    }
+    // Of nothing nothing is said.
+    overlay.end_epoch(3, 0..5);
+    assert_eq!(overlay.stacks().1, 3);
+    assert_eq!(overlay.front_end.refused_and_dropped(), (0, 0));
+}
+
+#[test]
+fn stacks_that_come_late_go_with_the_next_epoch() {
+    let mut overlay = Overlay::new(5, FILE);
+    overlay.be_somewhere(0..4);
+    overlay.end_epoch(0, 0..4);
+    overlay.pass(3 * OVERLAY_GRACE_NS);
+    overlay.pass(3 * OVERLAY_GRACE_NS);
+    assert_eq!(overlay.stacks().0.samples(), 8 * 11);
+    overlay.be_somewhere([4]);
+    overlay.end_epoch(0, [4]);
+    assert_eq!(overlay.stacks().0.samples(), 8 * 11, "they wait for an epoch that closes");
+    overlay.end_epoch(1, 0..5);
+    assert_eq!(overlay.stacks().0.samples(), 10 * 11);
+}
+
+/// What is said again of an epoch is so without the stacks, which may have come.
+#[test]
+fn stacks_are_lost_with_a_process_and_never_counted_twice() {
+    let mut overlay = Overlay::new(5, FILE);
+    overlay.be_somewhere(0..5);
+    overlay.end_epoch(0, 0..5);
+    // What ranks say to the process on node 1 in this epoch is lost with it.
+    overlay.die(1);
+    overlay.be_somewhere([0, 2, 3, 4]);
+    overlay.end_epoch(1, [0, 2, 3, 4]);
+    overlay.front_end.node_lost(NodeId(1), overlay.now_ns);
+    overlay.settle();
+    overlay.pass(9 * OVERLAY_GRACE_NS);
+    let lost = 10 * 11 + 8 * 11 - overlay.stacks().0.samples();
+    assert!(lost > 0 && lost <= 5 * 11, "{lost} were lost");
+    overlay.be_somewhere([0, 2, 3, 4]);
+    overlay.end_epoch(2, [0, 2, 3, 4]);
+    assert_eq!(overlay.ranks_in(1).count(), 8);
+    assert_eq!(overlay.stacks().0.samples(), 10 * 11 + 8 * 11 - lost + 8 * 11, "and everything again from then on");
+}
+
+#[test]
+fn stacks_of_strangers_and_such_that_were_heard_are_refused() {
+    let mut overlay = Overlay::new(2, "fe:0 => 0:0;");
+    let mut stacks = Stacks::default();
+    stacks.add(&[1, 2], 3);
+    let say = |node: u32, number: u64| Up::Stacks {
+        generation: 1,
+        source: Source::BackEnds(NodeId(node)),
+        number,
+        stacks: stacks.clone(),
+    };
+    // The back ends are below the process, not below the front end, and on no other node than theirs.
+    overlay.front_end.handle(NodeId(1), say(1, 1), 0);
+    overlay.front_end.handle(NodeId(1), say(0, 1), 0);
+    overlay.settle();
+    assert_eq!(overlay.front_end.refused_and_dropped(), (1, 0));
+    assert_eq!(overlay.events.last(), Some(&Event::Lie(NodeId(1))));
+    let process = overlay.processes.get_mut(&(NodeId(0), 0)).expect("a process");
+    process.handle_stacks(Source::BackEnds(NodeId(7)), 1, &stacks);
+    process.handle_stacks(Source::Process(0), 1, &stacks);
+    for number in [1, 2, 2, 1] {
+        process.handle_stacks(Source::BackEnds(NodeId(1)), number, &stacks);
+    }
+    assert_eq!(process.refused_and_lost(), (4, 0));
+    overlay.end_epoch(0, 0..2);
+    assert_eq!(
+        overlay.stacks(),
+        (
+            {
+                let mut twice = stacks.clone();
+                twice.merge(&stacks);
+                twice
+            },
+            1
+        )
+    );
+    // A node hears nobody who speaks for the back ends of another one.
+    let mut node = super::Node::new(NodeId(0));
+    let announce = Down::Announce { generation: 1, period_ns: 9, sample_period_ns: 4 };
+    assert_eq!(node.sample_period_ns(), None);
+    assert!(node.handle_down(announce, &ranks(0), 0).is_some());
+    assert_eq!(node.sample_period_ns(), Some(4));
+    assert!(!node.handle_up(NodeId(2), 0, say(1, 1), 0) && node.handle_up(NodeId(1), 0, say(1, 1), 0));
+    node.handle_down(Down::End { generation: 1 }, &ranks(0), 0);
+    assert_eq!(node.sample_period_ns(), None);
 }

@@ -46,6 +46,8 @@ struct Overlay {
     late: u64,
     lies: u64,
     not_recorded: u64,
+    /// How often a rank was seen in its program.
+    samples: u64,
     last: Option<EpochView>,
 }
 
@@ -142,7 +144,7 @@ impl<P: Plant> Controller<P> {
         };
         let period_ns = wish.period_ms.saturating_mul(1_000_000);
         let lost: Vec<NodeId> = nodes.keys().copied().filter(|node| self.has_lost(id, *node)).collect();
-        let subject = Subject { size: job.submission.ranks, nodes, layout, period_ns };
+        let subject = Subject { size: job.submission.ranks, nodes, layout, period_ns, sample_period_ns: 0 };
         let now_ns = self.overlays.now_ns(now);
         let generation = job.overlay_generation.saturating_add(1);
         let mut front_end = FrontEnd::new(generation, subject, now_ns);
@@ -151,7 +153,7 @@ impl<P: Plant> Controller<P> {
             job.overlay_generation = generation;
         }
         self.record_sampling(id, generation, &wish);
-        let overlay = Overlay { wish, front_end, epochs: 0, late: 0, lies: 0, not_recorded: 0, last: None };
+        let overlay = Overlay { wish, front_end, epochs: 0, late: 0, lies: 0, not_recorded: 0, samples: 0, last: None };
         self.overlays.all.insert(id, overlay);
         self.carry_out_overlay(id, now);
         Ok(())
@@ -285,6 +287,10 @@ impl<P: Plant> Controller<P> {
                     if overlay.lies <= OVERLAY_LIES_TOLD_MAX {
                         lies.push(node);
                     }
+                    continue;
+                }
+                Event::Stacks(stacks) => {
+                    overlay.samples = overlay.samples.saturating_add(stacks.samples());
                     continue;
                 }
                 Event::Epoch(part) => (part, false),

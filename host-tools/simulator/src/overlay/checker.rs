@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use coppice_protocol::overlay::{Metric, Part};
+use coppice_protocol::overlay::{Metric, Part, Stacks};
 use coppice_protocol::ranks::Ranks;
 
 use super::Job;
-use super::node::values;
+use super::node::{place, values};
 use crate::checkers::{Violation, ensure};
 
 /// What ranks have said, and what of it has come.
@@ -16,6 +16,8 @@ pub(super) struct Checker {
     pub(super) said: BTreeMap<u64, Ranks>,
     /// Whose it is by now.
     heard: BTreeMap<u64, Ranks>,
+    /// Where ranks were and were not yet heard to be, and how often.
+    unheard: BTreeMap<u64, u64>,
 }
 
 impl Checker {
@@ -45,6 +47,23 @@ impl Checker {
         ensure(part.ranks().has_all(before), || format!("epoch {epoch} has lost somebody of {before:?}"))
             .map_err(|violation| violation.by("members"))?;
         *before = part.ranks().clone();
+        Ok(())
+    }
+
+    /// A rank was somewhere in an epoch, and somebody heard so.
+    pub(super) fn was_somewhere(&mut self, rank: u32, epoch: u64) {
+        let (address, count) = place(rank, epoch);
+        *self.unheard.entry(address).or_default() += count;
+    }
+
+    /// Stacks have come: of what ranks have said, and no more than that.
+    pub(super) fn hear_stacks(&mut self, stacks: &Stacks) -> Result<(), Violation> {
+        for (stack, count) in stacks.iter() {
+            let unheard = stack.first().and_then(|address| self.unheard.get_mut(address));
+            let left = unheard.and_then(|unheard| unheard.checked_sub(count).map(|left| *unheard = left));
+            ensure(left.is_some(), || format!("{stack:x?} was seen {count} times, more often than it was there"))
+                .map_err(|violation| violation.by("stacks"))?;
+        }
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! - what is said of an epoch is exact: it is the sum over the ranks that are said to be in it, each once;
 //! - no rank is in an epoch that has not said anything of it, or that is not of the job;
 //! - when nothing goes wrong any more, all that live are in every epoch, and *k of n* says so;
+//! - no rank is seen somewhere in its program more often than it was there;
 //! - what a node said that lives is not lost because one process on the way died.
 
 mod checker;

@@ -1,7 +1,7 @@
 //! A node: what a node's kernel runs of an overlay, and what may be wrong with it.
 
 use coppice_protocol::ids::{NodeId, Rank};
-use coppice_protocol::overlay::{self, Down, METRICS, Up, Values};
+use coppice_protocol::overlay::{self, Down, METRICS, Stacks, Up, Values};
 use coppice_protocol::ranks::Ranks;
 
 pub(super) struct Node {
@@ -23,6 +23,17 @@ pub(super) fn values(rank: u32, epoch: u64) -> Values {
     values
 }
 
+/// Where a rank was in an epoch, and how often: nowhere where another one was.
+pub(super) fn place(rank: u32, epoch: u64) -> (u64, u64) {
+    (0x40_0000 + u64::from(rank), 1 + epoch % 3)
+}
+
+fn stacks(rank: u32, epoch: u64) -> Stacks {
+    let (mut stacks, (address, count)) = (Stacks::default(), place(rank, epoch));
+    stacks.add(&[address, 0x40_1000][..1 + (rank % 2) as usize], count);
+    stacks
+}
+
 impl Node {
     pub(super) fn new(id: NodeId, ranks: Ranks) -> Self {
         Self { ranks, part: overlay::Node::new(id), is_dead: false, late_ns: 0, lies: false }
@@ -37,6 +48,8 @@ impl Node {
     /// An epoch has ended. Whether anything was said of it.
     pub(super) fn end_epoch(&mut self, epoch: u64, size: u32) -> bool {
         let all = self.ranks.of_job(size).map(|rank| (rank, values(rank.0, epoch))).collect();
+        let places = self.ranks.of_job(size).map(|rank| (rank, stacks(rank.0, epoch))).collect();
+        self.part.submit_stacks(&places);
         self.part.submit(epoch, &all);
         self.part.are_heard()
     }

@@ -4,7 +4,7 @@ use super::{Options, run};
 use crate::many::hold;
 
 /// What must have happened: a checker that never sees it checks nothing.
-const MUST_HAPPEN: [&str; 6] = ["deaths", "epochs", "late parts", "lies", "new front ends", "starts"];
+const MUST_HAPPEN: [&str; 7] = ["deaths", "epochs", "late parts", "lies", "new front ends", "stacks", "starts"];
 
 #[test]
 fn what_is_said_of_epochs_is_exact_whatever_dies() {

@@ -87,7 +87,7 @@ fn subject(job: &Job) -> Subject {
             Layout::Given(Topology::over(&placed, 5))
         }
     };
-    Subject { size: job.size(), nodes, layout, period_ns: job.period_ns }
+    Subject { size: job.size(), nodes, layout, period_ns: job.period_ns, sample_period_ns: 1_000_000 }
 }
 
 impl World {
@@ -196,6 +196,7 @@ impl World {
                 let here = &mut self.nodes[node as usize];
                 if !here.is_dead && here.end_epoch(epoch, self.job.size()) {
                     self.checker.said.entry(epoch).or_default().join(&here.ranks);
+                    here.ranks.of_job(self.job.size()).for_each(|rank| self.checker.was_somewhere(rank.0, epoch));
                     self.flush(node);
                 }
             }
@@ -296,6 +297,10 @@ impl World {
                     let k = part.ranks().count();
                     self.trace.note(self.now_ns, "late parts", format_args!("{}: {k} ranks", part.epoch()));
                     self.checker.hear(&part, &self.job)?;
+                }
+                Event::Stacks(stacks) => {
+                    self.trace.note(self.now_ns, "stacks", format_args!("{} samples", stacks.samples()));
+                    self.checker.hear_stacks(&stacks)?;
                 }
                 Event::Lie(NodeId(node)) => {
                     self.trace.note(self.now_ns, "lies", format_args!("node {node}"));
