@@ -37,8 +37,8 @@ pub(crate) use core_state::realtime_offset_ns;
 #[cfg(not(target_os = "none"))]
 pub use core_state::{Stalled, run_to_end};
 pub use core_state::{
-    cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, programs_first, region_interrupt,
-    run, tasks,
+    come_back_at, cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, programs_first,
+    region_interrupt, run, tasks,
 };
 pub use phases::{Phase, PhaseTimes};
 pub use run_time::RunTime;
@@ -56,6 +56,9 @@ pub use wait::{Notify, WaitQueue};
 pub(crate) fn compute(duration_ns: u64) {
     platform::advance_to(now_ns().saturating_add(duration_ns));
 }
+
+#[cfg(test)]
+pub(crate) use core_state::compute_until_alarm;
 
 #[cfg(all(test, feature = "model"))]
 pub(crate) use core_state::check;

@@ -198,6 +198,7 @@ impl Life {
             charge,
             counts: Counts::default(),
             own_address: spin::Once::new(),
+            profile: crate::process::profile::Profile::none(),
             trace: Trace::new(),
         });
         if process.identity.core_file {

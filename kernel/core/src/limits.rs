@@ -338,6 +338,10 @@ pub const PROCESS_IDS: (u32, u32) = (1000, 4_194_303);
 /// What a job's overlay on a node is charged with, bytes: its processes, parts that wait, and connections.
 pub const OVERLAY_NODE_BYTES: usize = 256 * 1024;
 
+/// What it is charged with besides for stacks, if ranks are sampled, bytes: for those of its ranks, and for those that
+/// each of its processes brings together.
+pub const OVERLAY_STACKS_BYTES: usize = 256 * 1024;
+
 /// Frames that wait to be said to a node. Further ones push out the oldest, which count as lost.
 pub const OVERLAY_LINE_FRAMES_MAX: usize = 16;
 

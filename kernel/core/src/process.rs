@@ -37,6 +37,7 @@ mod memory;
 mod open_file;
 mod outcome;
 pub(crate) mod placement;
+pub(crate) mod profile;
 pub(crate) mod record;
 pub(crate) mod remembered;
 pub(crate) mod resources;

@@ -29,6 +29,7 @@ mod clone;
 mod debugged;
 mod held;
 mod life;
+mod sampled;
 mod signals;
 #[cfg(test)]
 mod testing;
@@ -36,6 +37,7 @@ mod traced;
 mod waiting;
 
 pub(crate) use life::{LIFE_BYTES, start, start_at};
+use sampled::Sampling;
 use signals::page_fault;
 use traced::Tracing;
 
@@ -54,6 +56,8 @@ pub(crate) struct Thread {
     moves: Option<Charge>,
     /// It is traced.
     tracing: Option<Box<Tracing>>,
+    /// When it is next looked where it is in its program, if somebody wants to know.
+    sampling: Sampling,
     /// It is to be held, or was, outside of its program: where it goes on.
     held_at: Option<Position>,
 }
@@ -115,7 +119,19 @@ impl Thread {
     pub(crate) fn new(core: usize, process: Arc<Process>, state: Arc<ThreadState>, user: UserThread) -> Self {
         let counts = process.counts.on(core);
         let table = process.space.lock().table().handle();
-        Self { process, state, counts, user, table, interrupted: None, moves: None, tracing: None, held_at: None }
+        let sampling = Sampling::new(state.tid.into());
+        Self {
+            process,
+            state,
+            counts,
+            user,
+            table,
+            interrupted: None,
+            moves: None,
+            tracing: None,
+            sampling,
+            held_at: None,
+        }
     }
 
     /// Runs the thread to its end. May be dropped wherever it waits.
@@ -202,11 +218,18 @@ impl Thread {
         Wait::Turn
     }
 
-    /// Enters the program, and notes how long it is there.
+    /// Enters the program, and notes how long it is there, and where, if it is time for that.
     fn enter_measured(&mut self) -> UserExit {
-        self.state.clock.in_program(true);
+        let period_ns = self.process.profile.period_ns();
+        let since_ns = self.state.clock.in_program(true);
+        if period_ns > 0 {
+            executor::come_back_at(since_ns.saturating_add(self.sampling.left_ns(period_ns)));
+        }
         let exit = self.user.enter(&self.table);
-        self.state.clock.in_program(false);
+        let until_ns = self.state.clock.in_program(false);
+        if period_ns > 0 && self.sampling.is_due(period_ns, until_ns.saturating_sub(since_ns)) {
+            self.note_where_it_is();
+        }
         exit
     }
 

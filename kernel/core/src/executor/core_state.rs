@@ -214,6 +214,26 @@ pub fn interrupt(core: usize) {
     platform::interrupt(core);
 }
 
+/// Has this core come back from the program it is about to run when the monotonic clock shows `at_ns`, or earlier.
+#[inline]
+pub fn come_back_at(at_ns: u64) {
+    current().arm(at_ns);
+}
+
+/// Has the core for a while, as a program does: until the alarm rings at most. Gives how long it still wants it, ns.
+#[cfg(test)]
+pub(crate) fn compute_until_alarm(duration_ns: u64) -> u64 {
+    let (core, now_ns) = (current(), platform::now_ns());
+    let alarm_ns = core.alarm_ns.load(Ordering::Relaxed).max(now_ns);
+    let end_ns = now_ns.saturating_add(duration_ns);
+    platform::advance_to(end_ns.min(alarm_ns));
+    if alarm_ns >= end_ns {
+        return 0;
+    }
+    core.alarm_ns.store(Timers::NEVER, Ordering::Relaxed);
+    end_ns - alarm_ns
+}
+
 /// Monotonic time of this core, ns since boot; simulated on the host.
 #[must_use]
 pub fn now_ns() -> u64 {

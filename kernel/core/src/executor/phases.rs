@@ -173,10 +173,12 @@ impl Phases {
         self.turn_to(phase, platform::now_ns(), false);
     }
 
-    /// It runs its program, or no longer.
+    /// It runs its program, or no longer. Gives the time, ns.
     #[inline]
-    pub(super) fn in_program(&self, is_in: bool) {
-        self.turn_to(Some(if is_in { Phase::User } else { Phase::Kernel }), platform::now_ns(), false);
+    pub(super) fn in_program(&self, is_in: bool) -> u64 {
+        let now_ns = platform::now_ns();
+        self.turn_to(Some(if is_in { Phase::User } else { Phase::Kernel }), now_ns, false);
+        now_ns
     }
 
     /// It was woken. Whoever does that says so before the task is queued.

@@ -100,10 +100,10 @@ impl RunTime {
         self.phases.waits_for(phase);
     }
 
-    /// The task goes into its program, or has come back. To be said by itself, if it is measured.
+    /// The task goes into its program, or has come back. To be said by itself, if it is measured. Gives the time, ns.
     #[inline]
-    pub fn in_program(&self, is_in: bool) {
-        self.phases.in_program(is_in);
+    pub fn in_program(&self, is_in: bool) -> u64 {
+        self.phases.in_program(is_in)
     }
 
     /// How long it was in which phase until `now_ns`, which is to be what the clock showed just now, as far as that was

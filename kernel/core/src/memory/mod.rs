@@ -20,6 +20,7 @@ mod advise;
 mod area;
 mod areas;
 mod aside;
+mod calls;
 mod change;
 mod changed;
 mod copy;

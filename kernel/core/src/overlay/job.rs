@@ -15,7 +15,7 @@ use super::sample::Samples;
 use super::{Say, line};
 use crate::clock;
 use crate::executor::{self, Either, WaitQueue, race};
-use crate::limits::OVERLAY_LINE_FRAMES_MAX;
+use crate::limits::{OVERLAY_LINE_FRAMES_MAX, OVERLAY_NODE_BYTES, OVERLAY_STACKS_BYTES};
 use crate::net::Neighbours;
 use crate::process::JobOnNode;
 use crate::quota::Charge;
@@ -81,6 +81,8 @@ struct State {
     lost: u64,
     /// What all that is charged with, until it is over.
     charge: Option<Charge>,
+    /// There was no room for stacks: nobody's are gathered here.
+    refuses_stacks: bool,
 }
 
 /// What has become of a change.
@@ -109,6 +111,7 @@ impl OfJob {
             is_killed: false,
             lost: 0,
             charge: Some(charge),
+            refuses_stacks: false,
         };
         Self {
             id: job.id,
@@ -149,6 +152,7 @@ impl OfJob {
             state.obeyed = state.obeyed.max(number);
             let before = state.node.generation();
             let answer = state.node.handle_down(order, &ranks, now_ns);
+            state.make_room_for_stacks();
             if state.node.generation() != before {
                 (state.samples, state.said) = (Samples::default(), None);
             }
@@ -160,7 +164,8 @@ impl OfJob {
     pub(super) fn hear(self: &Arc<Self>, from: NodeId, process: u32, message: Up) -> bool {
         let mut is_sound = false;
         self.change(|state, now_ns| {
-            is_sound = state.node.handle_up(from, process, message, now_ns);
+            let is_refused = state.refuses_stacks && matches!(message, Up::Stacks { .. });
+            is_sound = is_refused || state.node.handle_up(from, process, message, now_ns);
             None
         });
         is_sound
@@ -224,9 +229,10 @@ impl OfJob {
 
     /// Says what the ranks did in the epoch that has ended, if that was not said.
     fn end_epoch(self: &Arc<Self>) {
-        let (period_ns, said) = {
+        let (period_ns, sample_period_ns, said) = {
             let state = self.state.lock();
-            (state.node.period_ns(), state.said)
+            let sample_period_ns = state.node.sample_period_ns().filter(|_| !state.refuses_stacks);
+            (state.node.period_ns(), sample_period_ns, state.said)
         };
         let Some(period_ns) = period_ns else { return };
         let Some(epoch) = (clock::realtime_ns() / period_ns).checked_sub(1) else { return };
@@ -237,11 +243,19 @@ impl OfJob {
         let processes = self.job.upgrade().map(|job| job.processes()).unwrap_or_default();
         let values: Vec<(Rank, _)> =
             processes.iter().map(|process| (process.identity.rank, Samples::look(process))).collect();
+        let places =
+            processes.iter().map(|process| (process.identity.rank, Samples::places(process, sample_period_ns)));
+        let places: BTreeMap<Rank, _> = places.collect();
+        if self.is_over() {
+            // Somebody has said so meanwhile, perhaps before they were looked at.
+            Samples::end(&processes);
+        }
         drop(processes);
         self.change(|state, _| {
             let values = state.samples.since_last(values);
             // The one in which it began is not whole, and what was done before that nobody has asked for.
             if state.said.replace(epoch).is_some() {
+                state.node.submit_stacks(&places);
                 state.node.submit(epoch, &values);
             }
             None
@@ -313,6 +327,20 @@ impl OfJob {
 }
 
 impl State {
+    /// Charges for the stacks of the ranks here, and for those that the processes here gather, or does without them.
+    fn make_room_for_stacks(&mut self) {
+        let is_wanted = self.node.sample_period_ns().is_some();
+        let wanted = if is_wanted { (1 + self.node.processes()) * OVERLAY_STACKS_BYTES } else { 0 };
+        let Some(charge) = &mut self.charge else { return };
+        let has = charge.bytes().saturating_sub(OVERLAY_NODE_BYTES);
+        charge.shrink(has.saturating_sub(wanted));
+        let is_refused = charge.grow(wanted.saturating_sub(has)).is_err();
+        if is_refused && !self.refuses_stacks {
+            log::warn!("no memory to gather where programs are: ranks here are not sampled");
+        }
+        self.refuses_stacks = is_refused;
+    }
+
     fn outcome(&mut self, answer: Option<Up>, keys: &Keys, now_ns: u64) -> Outcome {
         let mut outcome = Outcome::default();
         outcome.to_front_end.extend(answer);

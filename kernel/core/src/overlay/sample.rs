@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::ids::Rank;
-use coppice_protocol::overlay::{METRICS, Metric, Unit, Values};
+use coppice_protocol::overlay::{METRICS, Metric, Stacks, Unit, Values};
 
 use crate::process::Process;
 
@@ -20,9 +20,18 @@ impl Samples {
         process.values()
     }
 
+    /// Where a rank was since this was asked last, as far as it was to be looked, and how often it is to be from now on.
+    pub(super) fn places(process: &Process, sample_period_ns: Option<u64>) -> Stacks {
+        process.sample(sample_period_ns.unwrap_or_default());
+        process.take_stacks()
+    }
+
     /// Nobody looks at them any more.
     pub(super) fn end(processes: &[Arc<Process>]) {
-        processes.iter().for_each(|process| process.measure(false));
+        for process in processes {
+            process.sample(0);
+            process.measure(false);
+        }
     }
 
     /// What they have done since then, if they have done this by now.

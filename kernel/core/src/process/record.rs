@@ -332,6 +332,7 @@ fn make(
         charge,
         counts,
         own_address: Once::new(),
+        profile: crate::process::profile::Profile::none(),
         trace,
     });
     process.job.join(&process);

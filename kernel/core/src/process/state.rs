@@ -23,6 +23,7 @@ use crate::net::Network;
 use crate::process::clock::ProcessClock;
 use crate::process::counts::Counts;
 use crate::process::placement;
+use crate::process::profile::Profile;
 use crate::process::remembered::OfProcess;
 use crate::process::resources::ResourceLimits;
 use crate::process::signals::Signals;
@@ -175,6 +176,8 @@ pub(crate) struct Process {
     pub(crate) own_address: Once<Ipv4Addr>,
     /// What it does, if it is traced.
     pub(crate) trace: Trace,
+    /// Where it is in its program, if somebody wants to know.
+    pub(crate) profile: Profile,
     pub(crate) remembered: OfProcess,
     /// Who reads a page for which nothing could be charged: among what each process is charged with is one.
     pub(crate) own_page: Turns,

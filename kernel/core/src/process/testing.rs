@@ -233,6 +233,7 @@ fn process(order: &Order, client: Client, job: Arc<JobOnNode>, node: NodeFacts) 
         cores: 1,
         counts: Counts::default(),
         own_address: spin::Once::new(),
+        profile: crate::process::profile::Profile::none(),
         trace: crate::process::trace::Trace::new(),
         identity,
         job,
