@@ -14,6 +14,7 @@ use spin::Mutex;
 use super::{AddressSpace, CopyError, Fetch, FileIdentity, FileSource, Pages, Resolution, Retention, Signal, Source};
 use crate::quota::tests::quota;
 
+mod calls;
 mod copies;
 mod faults;
 mod keeper;
