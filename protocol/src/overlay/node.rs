@@ -143,7 +143,8 @@ impl Node {
         self.processes.len()
     }
 
-    /// Parts and stacks that processes here did not take, and parts for which there was no room; and processes that were refused.
+    /// Parts and stacks that processes here did not take, and parts for which there was no room; and processes that
+    /// were refused.
     #[must_use]
     pub fn refused_and_lost(&self) -> (u64, u64) {
         let all = self.processes.values().map(Process::refused_and_lost);

@@ -38,7 +38,8 @@ impl Process {
         self.sending.above()
     }
 
-    /// Parts and stacks that it did not take, because they were not as they must be, and parts for which it had no room.
+    /// Parts and stacks that it did not take, because they were not as they must be, and parts for which it had no
+    /// room.
     #[must_use]
     pub fn refused_and_lost(&self) -> (u64, u64) {
         (self.gathering.refused, self.sending.lost)

@@ -207,7 +207,9 @@ proptest! {
             part
         };
         let total: u64 = parts.iter().map(|(_, stacks, _, count)| stacks * count).sum();
-        let leaf = |some: &Stacks| some.iter().filter(|(stack, _)| stack.first() == Some(&7)).map(|it| it.1).sum::<u64>();
+        let leaf = |some: &Stacks| {
+            some.iter().filter(|(stack, _)| stack.first() == Some(&7)).map(|(_, count)| count).sum::<u64>()
+        };
         let (mut forth, mut back) = (Stacks::default(), Stacks::default());
         parts.iter().for_each(|of| forth.merge(&part(*of)));
         parts.iter().rev().for_each(|of| back.merge(&part(*of)));

@@ -224,17 +224,22 @@ fn where_a_frame_begins_and_ends_nobody_is_left_out() {
     assert_eq!(bench.calls(LEAF, u64::MAX - 3, caller), [LEAF]);
 }
 
+/// What a stack may have.
+const WORDS: [u64; 7] = [FRAMES, FRAMES + 16, FRAMES + 64, behind(1), behind(50), 7, CODE];
+
 proptest! {
     #[test]
     fn whatever_is_there_is_walked_and_nothing_is_invented(
-        words in vec((0_u64..1024, select(alloc::vec![FRAMES, FRAMES + 16, FRAMES + 64, behind(1), behind(50), 7, CODE])), 0..99),
+        words in vec((0_u64..1024, select(WORDS.to_vec())), 0..99),
         registers in any::<[u64; 3]>(), near in 0_u64..1024, code in vec(any::<u8>(), 0..16),
     ) {
         let mut bench = Bench::new();
         words.iter().for_each(|(at, word)| bench.write(FRAMES + at * 8, &word.to_le_bytes()));
         bench.code(LEAF, &code);
         let [rip, rsp, rbp] = registers;
-        for (rip, rsp, rbp) in [(rip, rsp, rbp), (LEAF, FRAMES, rbp), (rip, FRAMES, FRAMES + near * 8), (LEAF, near, near)] {
+        let near_frame = FRAMES + near * 8;
+        let all = [(rip, rsp, rbp), (LEAF, FRAMES, rbp), (rip, FRAMES, near_frame), (LEAF, near, near)];
+        for (rip, rsp, rbp) in all {
             let calls = bench.calls(rip, rsp, rbp);
             prop_assert!(calls[0] == rip && calls[1..].iter().all(|call| [behind(1), behind(50)].contains(call)));
         }
