@@ -1,6 +1,8 @@
 //! Nodes of a job with an overlay, on a network in memory. No rank runs on the host, so what goes up is that there is
 //! nothing.
 
+mod stacks;
+
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
@@ -69,7 +71,7 @@ impl Cluster {
 
     fn begin(&mut self) {
         let count = self.nodes.len() as u32;
-        (0..count).for_each(|node| self.tell(node, Down::Announce { generation: 1, period_ns: PERIOD_NS }));
+        (0..count).for_each(|node| self.tell(node, Down::Announce { generation: 1, period_ns: PERIOD_NS, sample_period_ns: 0 }));
         let children =
             (0..count).map(|node| Child { source: Source::BackEnds(NodeId(node)), ranks: of(node) }).collect();
         self.tell(0, Down::Begin { generation: 1, index: 0, above: Above::FrontEnd, height: 1, children });
