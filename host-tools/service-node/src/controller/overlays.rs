@@ -46,8 +46,6 @@ struct Overlay {
     late: u64,
     lies: u64,
     not_recorded: u64,
-    /// How often a rank was seen in its program.
-    samples: u64,
     last: Option<EpochView>,
 }
 
@@ -143,8 +141,9 @@ impl<P: Plant> Controller<P> {
             }
         };
         let period_ns = wish.period_ms.saturating_mul(1_000_000);
+        let sample_period_ns = wish.sample_hz.map_or(0, |hz| 1_000_000_000 / u64::from(hz.max(1)));
         let lost: Vec<NodeId> = nodes.keys().copied().filter(|node| self.has_lost(id, *node)).collect();
-        let subject = Subject { size: job.submission.ranks, nodes, layout, period_ns, sample_period_ns: 0 };
+        let subject = Subject { size: job.submission.ranks, nodes, layout, period_ns, sample_period_ns };
         let now_ns = self.overlays.now_ns(now);
         let generation = job.overlay_generation.saturating_add(1);
         let mut front_end = FrontEnd::new(generation, subject, now_ns);
@@ -153,7 +152,7 @@ impl<P: Plant> Controller<P> {
             job.overlay_generation = generation;
         }
         self.record_sampling(id, generation, &wish);
-        let overlay = Overlay { wish, front_end, epochs: 0, late: 0, lies: 0, not_recorded: 0, samples: 0, last: None };
+        let overlay = Overlay { wish, front_end, epochs: 0, late: 0, lies: 0, not_recorded: 0, last: None };
         self.overlays.all.insert(id, overlay);
         self.carry_out_overlay(id, now);
         Ok(())
@@ -290,7 +289,11 @@ impl<P: Plant> Controller<P> {
                     continue;
                 }
                 Event::Stacks(stacks) => {
-                    overlay.samples = overlay.samples.saturating_add(stacks.samples());
+                    let stacks = stacks.iter().map(|(frames, count)| (frames.to_vec(), count)).collect();
+                    let generation = overlay.front_end.generation();
+                    // What is not recorded is not shown either; that it is so the epochs say.
+                    let order = ProfileOrder::Stacks { job: id, generation, stacks };
+                    overlay.not_recorded += u64::from(!self.plant.record_profile(order));
                     continue;
                 }
                 Event::Epoch(part) => (part, false),

@@ -128,6 +128,7 @@ impl World {
             }
             Order::Keep(order) => self.keep(order),
             Order::Checkpoint(order) => self.host.carry_out(order),
+            Order::Profile(ProfileOrder::Stacks { .. } | ProfileOrder::Sampling { .. }) => {}
             Order::Profile(ProfileOrder::Epoch(job, epoch)) => {
                 let is_whole = self.checkers.overlays.recorded(job, &epoch);
                 self.trace.count(if is_whole { "epochs of overlays" } else { "epochs of overlays, not whole" }, 1);

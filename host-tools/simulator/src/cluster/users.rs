@@ -209,6 +209,7 @@ impl World {
                 OverlayPlacement::Comprehensive
             },
             topology: None,
+            sample_hz: self.random.chance(300).then_some(100),
         });
         let submission = Submission { keep_output, overlay, ..submission };
         (submission, script)

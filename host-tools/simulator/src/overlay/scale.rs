@@ -136,7 +136,7 @@ pub fn run(scale: &Scale) -> Gathered {
     let begin = Instant::now();
     let nodes: BTreeMap<NodeId, Ranks> = (0..scale.nodes).map(|node| (NodeId(node), ranks_of(scale, node))).collect();
     let size = scale.nodes.saturating_mul(scale.ranks_per_node);
-    let subject = Subject { size, nodes, layout: Layout::Average, period_ns: 1_000_000_000 };
+    let subject = Subject { size, nodes, layout: Layout::Average, period_ns: 1_000_000_000, sample_period_ns: 0 };
     let mut world = World {
         scale: *scale,
         front_end: FrontEnd::new(1, subject, 0),

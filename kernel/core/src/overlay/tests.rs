@@ -21,8 +21,8 @@ use super::Overlays;
 use crate::executor::{self, run_to_end};
 use crate::limits::{OVERLAY_CALLERS_MAX, OVERLAY_STRANGER_NS_MAX, OVERLAY_WRITE_NS_MAX};
 use crate::net::testing::fabric::{Fabric, Faults, Station};
-use crate::process::{JobOnNode, JobsOnNode};
 use crate::process::testing::{order, pool};
+use crate::process::{JobOnNode, JobsOnNode};
 use crate::quota::Quota;
 use crate::quota::tests::quota;
 
@@ -71,7 +71,9 @@ impl Cluster {
 
     fn begin(&mut self) {
         let count = self.nodes.len() as u32;
-        (0..count).for_each(|node| self.tell(node, Down::Announce { generation: 1, period_ns: PERIOD_NS, sample_period_ns: 0 }));
+        (0..count).for_each(|node| {
+            self.tell(node, Down::Announce { generation: 1, period_ns: PERIOD_NS, sample_period_ns: 0 })
+        });
         let children =
             (0..count).map(|node| Child { source: Source::BackEnds(NodeId(node)), ranks: of(node) }).collect();
         self.tell(0, Down::Begin { generation: 1, index: 0, above: Above::FrontEnd, height: 1, children });

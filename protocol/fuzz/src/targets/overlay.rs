@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::overlay::topology::Topology;
 use coppice_protocol::overlay::{
-    Above, Child, Down, Event, FrontEnd, Layout, METRICS, Node, Part, Source, Subject, Up,
+    Above, Child, Down, Event, FrontEnd, Layout, METRICS, Node, Part, Source, Stacks, Subject, Up,
 };
 use coppice_protocol::ranks::Ranks;
 
@@ -31,6 +31,7 @@ fn subject() -> Subject {
         nodes: (0..NODES).map(|node| (NodeId(node), ranks(node))).collect(),
         layout: Layout::Given(Topology::parse("fe:0 => 0:0 1:0; 1:0 => 2:0;").unwrap_or_default()),
         period_ns: 1_000_000_000,
+        sample_period_ns: 1_000_000,
     }
 }
 
@@ -96,6 +97,7 @@ pub(super) fn run(mut data: &[u8]) -> u64 {
                 Event::Epoch(_) => "epoch",
                 Event::Late(_) => "late",
                 Event::Lie(_) => "lie",
+                Event::Stacks(_) => "stacks",
             });
         }
         assert!(outputs <= OUTPUTS_MAX, "{outputs} outputs of one message");
@@ -139,9 +141,13 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
     }
     to_front_end.say(from(0) | 1, &part(Source::Process(0), 0, false));
     to_front_end.say(from(0) | 1, &part(Source::Process(0), 1, true));
+    let mut stacks = Stacks::default();
+    stacks.add(&[0x40_1000, 0x40_2000], 3);
+    let stacks = |source| Up::Stacks { generation, source, number: 1, stacks: stacks.clone() }.encode();
+    to_front_end.say(from(0) | 1, &stacks(Source::Process(0)));
 
     let mut to_node = Script::default();
-    to_node.say(2, &Down::Announce { generation, period_ns: 1_000_000_000 }.encode());
+    to_node.say(2, &Down::Announce { generation, period_ns: 1_000_000_000, sample_period_ns: 1_000_000 }.encode());
     let above = Above::FrontEnd;
     let children = vec![
         Child { source: Source::BackEnds(NodeId(1)), ranks: ranks(1) },
@@ -151,6 +157,7 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
     let here = Above::Process { index: 0, node: NodeId(1) };
     to_node.say(2, &Down::Attach { generation, ranks: ranks(1), above: here }.encode());
     to_node.say(from(2) | 3, &part(Source::Process(2), 4, false));
+    to_node.say(from(2) | 3, &stacks(Source::Process(2)));
     let began = to_node.clone();
     to_node.say(2, &Down::Below { generation, index: 0, without: Some(Source::Process(2)), with: children }.encode());
     let above = Above::Process { index: 1, node: NodeId(3) };

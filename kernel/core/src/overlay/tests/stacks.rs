@@ -13,10 +13,10 @@ use coppice_protocol::overlay::{Event, FrontEnd, Layout, Metric, Stacks, Subject
 use coppice_protocol::ranks::Ranks;
 use spin::Mutex;
 
-use super::{Overlays, Say};
 use crate::executor;
 use crate::limits::{OVERLAY_NODE_BYTES, OVERLAY_STACKS_BYTES};
 use crate::net::testing::Nowhere;
+use crate::overlay::{Overlays, Say};
 use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES};
 use crate::quota::Quota;
 use crate::thread;
