@@ -393,6 +393,12 @@ pub const OVERLAY_CHILDREN_MAX: usize = 64;
 /// Ranks with the largest values of a metric that a summary names.
 pub const OVERLAY_TOP_RANKS_MAX: usize = 4;
 
+/// Names of counters that a rank may offer to an overlay, and that a part tells of: the first ones in their order.
+pub const OVERLAY_COUNTERS_MAX: usize = 16;
+
+/// Length of such a name, bytes.
+pub const OVERLAY_COUNTER_NAME_BYTES_MAX: usize = 31;
+
 /// A message of an overlay, bytes: it fits into a frame of any channel. Nearly all are far shorter; a part that is
 /// longer is lost, and counted.
 pub const OVERLAY_MESSAGE_BYTES_MAX: usize = 240 << 10;

@@ -101,6 +101,18 @@ impl Ranks {
         self.0.iter().flat_map(move |range| range.first.0..range.end().min(size.into()) as u32).map(Rank)
     }
 
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Rank> {
+        // Cannot overflow: no range goes beyond the last number.
+        self.0.iter().flat_map(|range| (0..range.count).map(|number| Rank(range.first.0 + number)))
+    }
+
+    /// Whether this one is in it.
+    #[must_use]
+    pub fn has(&self, rank: Rank) -> bool {
+        self.around(&RankRange { first: rank, count: 1 }).is_some()
+    }
+
     /// Whether all of these are in it, too.
     #[must_use]
     pub fn has_all(&self, others: &Self) -> bool {
@@ -207,6 +219,8 @@ mod tests {
             let of_job: Vec<Rank> = expected.iter().copied().filter(|rank| rank.0 < size.into()).collect();
             prop_assert_eq!(all.of_job(size.into()).collect::<Vec<_>>(), of_job);
             prop_assert_eq!(all.count(), expected.len() as u64);
+            prop_assert!(all.iter().eq(expected.iter().copied()));
+            prop_assert!((0..50).map(Rank).all(|rank| all.has(rank) == expected.contains(&rank)));
             prop_assert_eq!(Ranks::try_from(all.ranges().to_vec()), Ok(all.clone()));
             let touch = |pair: &[RankRange]| pair[0].end() >= pair[1].first.0.into();
             prop_assert!(!all.ranges().windows(2).any(touch), "ranges that touch");

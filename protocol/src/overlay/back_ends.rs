@@ -3,12 +3,32 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::counters::{CounterName, Counters};
 use super::message::{Above, Generation, Source, Up};
+use super::node_metric::NodeValues;
 use super::part::{Part, Values};
 use super::sending::Sending;
 use super::stacks::Stacks;
 use crate::ids::{NodeId, Rank};
 use crate::ranks::Ranks;
+
+/// What a node has gathered of an epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gathered {
+    /// What its ranks did.
+    pub ranks: BTreeMap<Rank, Values>,
+    /// Counters that they offer.
+    pub counters: BTreeMap<Rank, Vec<(CounterName, u64)>>,
+    /// How the node itself was.
+    pub node: Option<NodeValues>,
+}
+
+impl From<BTreeMap<Rank, Values>> for Gathered {
+    /// What ranks did, and nothing else.
+    fn from(ranks: BTreeMap<Rank, Values>) -> Self {
+        Self { ranks, ..Self::default() }
+    }
+}
 
 /// See this module.
 #[derive(Debug)]
@@ -49,13 +69,16 @@ impl BackEnds {
     }
 
     /// What ranks did in an epoch, which has ended. Of those that nobody hears nothing is said; of those that are gone
-    /// is said that there is nothing, so that nobody waits for them.
-    pub fn submit(&mut self, epoch: u64, values: &BTreeMap<Rank, Values>) {
+    /// is said that there is nothing, so that nobody waits for them. The node itself goes with its first group.
+    pub fn submit(&mut self, epoch: u64, gathered: &Gathered) {
+        let mut of_node = gathered.node.as_ref().map(|values| Part::of_node(epoch, self.node, values));
         for (ranks, sending) in &mut self.groups {
-            let mut part = Part::none(epoch);
-            for (rank, values) in values.iter().filter(|(rank, _)| ranks.has_all(&Ranks::from(**rank))) {
+            let mut part = of_node.take().unwrap_or_else(|| Part::none(epoch));
+            for (rank, values) in gathered.ranks.iter().filter(|(rank, _)| ranks.has(**rank)) {
+                let counters = gathered.counters.get(rank).into_iter().flatten().copied();
+                let one = Part::of(epoch, *rank, values).with(Counters::of(*rank, counters));
                 // Ranks are different ones, and as many ranges as the group has.
-                if part.merge(&Part::of(epoch, *rank, values)).is_err() {
+                if part.merge(&one).is_err() {
                     break;
                 }
             }
@@ -83,5 +106,63 @@ impl BackEnds {
             return Some((above, Up::Stacks { generation, source, number, stacks }));
         }
         self.groups.iter_mut().find_map(|(_, sending)| sending.poll())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+
+    use proptest::collection::vec;
+    use proptest::{prop_assert, prop_assert_eq, proptest};
+
+    use super::{BackEnds, Gathered};
+    use crate::ids::{NodeId, Rank};
+    use crate::overlay::{Above, METRICS, NODE_METRICS, NodeMetric, Part, Up};
+    use crate::ranks::Ranks;
+
+    /// What a node of which these are the groups of ranks, from `first` on, says of an epoch.
+    fn parts(node: NodeId, first: u32, groups: &[u32]) -> Vec<Part> {
+        let mut back_ends = BackEnds::new(1, node);
+        let (mut next, mut ranks) = (first, BTreeMap::new());
+        for (index, count) in (0..).zip(groups) {
+            back_ends.attach(Ranks::range(Rank(next), *count), Above::Process { index, node });
+            // The first of them is gone.
+            ranks.extend((next + 1..next + count).map(|rank| (Rank(rank), [1; METRICS])));
+            next += count;
+        }
+        let gathered = Gathered { ranks, node: Some([7; NODE_METRICS]), ..Gathered::default() };
+        back_ends.submit(3, &gathered);
+        let of = |(_, up)| if let Up::Part { part, .. } = up { Some(part) } else { None };
+        core::iter::from_fn(|| back_ends.poll_transmit()).filter_map(of).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_node_is_in_one_of_its_parts_and_parts_overlap_if_at_all_in_their_ranks(
+            nodes in vec(vec(1_u32..4, 0..4), 0..6),
+        ) {
+            let mut all: Vec<Part> = Vec::new();
+            for (node, groups) in (0..).zip(&nodes) {
+                let own = parts(NodeId(node), node * 20, groups);
+                prop_assert_eq!(own.len(), groups.len());
+                let with = own.iter().filter(|part| part.nodes() == &Ranks::from(Rank(node))).count();
+                prop_assert_eq!(with, usize::from(!groups.is_empty()));
+                prop_assert_eq!(own.iter().map(|part| part.nodes().count()).sum::<u64>(), with as u64);
+                all.extend(own);
+            }
+            for (place, part) in all.iter().enumerate() {
+                prop_assert!(!all[place + 1..].iter().any(|other| part.nodes().has_any(other.nodes())));
+            }
+            // In any order they come together, each node once.
+            let (mut whole, mut reverse) = (Part::none(3), Part::none(3));
+            all.iter().for_each(|part| assert_eq!(whole.merge(part), Ok(())));
+            all.iter().rev().for_each(|part| assert_eq!(reverse.merge(part), Ok(())));
+            prop_assert_eq!(&whole, &reverse);
+            let heard = nodes.iter().filter(|groups| !groups.is_empty()).count() as u64;
+            prop_assert_eq!(whole.nodes().count(), heard);
+            prop_assert_eq!(whole.node_summary(NodeMetric::Tasks).sum(), u128::from(7 * heard));
+        }
     }
 }

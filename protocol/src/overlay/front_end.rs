@@ -219,11 +219,14 @@ impl FrontEnd {
                 self.ready.insert(index);
                 self.advance(now_ns);
             }
-            Up::Part { source, .. } | Up::Stacks { source, .. } if !self.tree.is_on(source, node) => self.lies(node),
+            Up::Stacks { source, .. } if !self.tree.is_on(source, node) => self.lies(node),
             Up::Stacks { source, number, stacks, .. } => {
                 if self.gathering.hears_stacks(source, number) {
                     self.events.push_back(Event::Stacks(stacks));
                 }
+            }
+            Up::Part { source, part, .. } if !self.tree.is_on(source, node) || !self.has_nodes(&part) => {
+                self.lies(node)
             }
             Up::Part { source, is_apart, part, .. } => {
                 if let Taken::Apart(part) = self.gathering.take(source, is_apart, part, now_ns) {
@@ -248,6 +251,12 @@ impl FrontEnd {
                 self.change(now_ns);
             }
         }
+    }
+
+    /// Whether all nodes that are in it are of the job.
+    fn has_nodes(&self, part: &Part) -> bool {
+        let (known, nodes) = (&self.subject.nodes, part.nodes());
+        nodes.count() <= known.len() as u64 && nodes.iter().all(|node| known.contains_key(&NodeId(node.0)))
     }
 
     fn lies(&mut self, node: NodeId) {

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::message::{Child, Source};
 use super::part::{NotMerged, Part};
+use crate::ids::Rank;
 use crate::limits::{OVERLAY_GRACE_NS, OVERLAY_OPEN_EPOCHS_MAX, OVERLAY_STRANGERS_MAX};
 use crate::ranks::Ranks;
 
@@ -64,7 +65,12 @@ impl Gathering {
 
     /// A part comes from one below.
     pub(super) fn take(&mut self, source: Source, is_apart: bool, part: Part, now_ns: u64) -> Taken {
-        let is_theirs = self.children.get(&source).is_some_and(|ranks| ranks.has_all(part.ranks()));
+        let is_own = match source {
+            // Of nodes it says something of its own.
+            Source::BackEnds(node) => Ranks::from(Rank(node.0)).has_all(part.nodes()),
+            Source::Process(_) => true,
+        };
+        let is_theirs = is_own && self.children.get(&source).is_some_and(|ranks| ranks.has_all(part.ranks()));
         if !is_theirs {
             if self.strangers.len() >= OVERLAY_STRANGERS_MAX {
                 self.strangers.pop_front();

@@ -54,6 +54,23 @@ pub enum Unit {
     Pages,
     /// Pages of 4 KiB at the epoch's end.
     PagesNow,
+    /// Bytes at the epoch's end.
+    BytesNow,
+    /// Nanoseconds, as they are at the epoch's end.
+    NanosecondsNow,
+    /// As many as there are at the epoch's end.
+    Now,
+}
+
+impl Unit {
+    /// Whether it is what there is at the epoch's end, and nothing that came together in it.
+    #[must_use]
+    pub const fn is_now(self) -> bool {
+        match self {
+            Self::PagesNow | Self::BytesNow | Self::NanosecondsNow | Self::Now => true,
+            Self::Nanoseconds | Self::Times | Self::Bytes | Self::Pages => false,
+        }
+    }
 }
 
 /// How many metrics there are.

@@ -11,12 +11,14 @@
 //!
 //! CPs run on the job's own nodes. How many run where is a matter of [`placement`], unless a file says it
 //! ([`topology`]); which BE speaks to which IBE follows from [`attach`]. What they say is a [`Part`] of an epoch: whose
-//! it is, and a [`Summary`] for each [`Metric`]. Where programs were, if somebody wants to know, goes up beside that as
-//! [`Stacks`], which are of no epoch and of no rank: nothing of them is said again, so that nothing is counted twice,
-//! and what somebody has of them who dies is lost.
+//! it is, and a [`Summary`] for each [`Metric`]; which nodes are in it, and one for each [`NodeMetric`]; and [`Counters`]
+//! that programs offer themselves. Where programs were, if somebody wants to know, goes up beside that as [`Stacks`],
+//! which are of no epoch and of no rank: nothing of them is said again, so that nothing is counted twice, and what
+//! somebody has of them who dies is lost.
 
 pub mod attach;
 mod back_ends;
+mod counters;
 pub mod frame;
 mod front_end;
 mod gathering;
@@ -24,21 +26,25 @@ mod message;
 mod metric;
 mod missing;
 mod node;
+mod node_metric;
 mod part;
 pub mod placement;
 mod process;
 mod sending;
 mod sketch;
 mod stacks;
+mod summaries;
 mod summary;
 pub mod topology;
 mod tree;
 
-pub use self::back_ends::BackEnds;
+pub use self::back_ends::{BackEnds, Gathered};
+pub use self::counters::{CounterName, Counters, NoName};
 pub use self::front_end::{Event, FrontEnd, Layout, Seat, Standing, Subject};
 pub use self::message::{Above, Child, Down, Generation, NoMessage, Source, Up};
 pub use self::metric::{METRICS, Metric, Unit};
 pub use self::node::Node;
+pub use self::node_metric::{NODE_METRICS, NodeMetric, NodeValues};
 pub use self::part::{NotMerged, Part, Values};
 pub use self::process::Process;
 pub use self::sketch::{NoSketch, Sketch};

@@ -2,9 +2,8 @@
 
 use alloc::collections::BTreeMap;
 
-use super::back_ends::BackEnds;
+use super::back_ends::{BackEnds, Gathered};
 use super::message::{Above, Down, Generation, Source, Up};
-use super::part::Values;
 use super::process::Process;
 use super::stacks::Stacks;
 use crate::ids::{NodeId, Rank};
@@ -109,8 +108,8 @@ impl Node {
     }
 
     /// An epoch has ended, in which the ranks here did this.
-    pub fn submit(&mut self, epoch: u64, values: &BTreeMap<Rank, Values>) {
-        self.back_ends.submit(epoch, values);
+    pub fn submit(&mut self, epoch: u64, gathered: &Gathered) {
+        self.back_ends.submit(epoch, gathered);
     }
 
     /// Whether anybody wants to know what its ranks do.

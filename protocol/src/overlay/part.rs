@@ -1,25 +1,31 @@
-//! What some ranks of a job did in an epoch: whose it is is said with it, so that parts come together to what is exact
-//! about what is in it, and nothing is counted twice.
+//! What some ranks of a job did in an epoch, and how some of its nodes were: whose it is is said with it, so that parts
+//! come together to what is exact about what is in it, and nothing is counted twice.
 
-use alloc::boxed::Box;
-use core::array;
+use alloc::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::counters::Counters;
 use super::metric::{METRICS, Metric};
+use super::node_metric::{NODE_METRICS, NodeMetric, NodeValues};
+use super::summaries::Summaries;
 use super::summary::Summary;
-use crate::ids::Rank;
+use crate::ids::{NodeId, Rank};
 use crate::ranks::Ranks;
 
 /// What one rank did in an epoch, by metric.
 pub type Values = [u64; METRICS];
 
-/// See this module.
+/// See this module. Its second half is about nodes, each of which is in one of the parts of its ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     epoch: u64,
     ranks: Ranks,
-    summaries: Box<[Summary; METRICS]>,
+    of_ranks: Summaries,
+    counters: Counters,
+    /// Nodes, by their numbers.
+    nodes: Ranks,
+    of_nodes: Summaries,
 }
 
 /// Why parts do not come together.
@@ -28,7 +34,7 @@ pub enum NotMerged {
     /// Of other epochs.
     #[error("they are of different epochs")]
     OtherEpoch,
-    /// All ranks of the other one are in it.
+    /// All ranks and nodes of the other one are in it.
     #[error("all of it is there")]
     Again,
     /// Some are, and some are not.
@@ -43,14 +49,33 @@ impl Part {
     /// Of nobody.
     #[must_use]
     pub fn none(epoch: u64) -> Self {
-        Self { epoch, ranks: Ranks::default(), summaries: Box::new(array::from_fn(|_| Summary::default())) }
+        Self {
+            epoch,
+            ranks: Ranks::default(),
+            of_ranks: Summaries::default(),
+            counters: Counters::default(),
+            nodes: Ranks::default(),
+            of_nodes: Summaries::default(),
+        }
     }
 
-    /// Of one rank.
+    /// Of one rank, which offers no counters.
     #[must_use]
     pub fn of(epoch: u64, rank: Rank, values: &Values) -> Self {
-        let summaries = values.map(|value| Summary::of(rank, value));
-        Self { epoch, ranks: rank.into(), summaries: Box::new(summaries) }
+        Self { ranks: rank.into(), of_ranks: Summaries::of(rank, values), ..Self::none(epoch) }
+    }
+
+    /// And its counters.
+    #[must_use]
+    pub fn with(self, counters: Counters) -> Self {
+        Self { counters, ..self }
+    }
+
+    /// Of one node, and no rank.
+    #[must_use]
+    pub fn of_node(epoch: u64, node: NodeId, values: &NodeValues) -> Self {
+        let node = Rank(node.0);
+        Self { nodes: node.into(), of_nodes: Summaries::of(node, values), ..Self::none(epoch) }
     }
 
     /// The epoch.
@@ -67,8 +92,26 @@ impl Part {
 
     /// What they did.
     #[must_use]
-    pub fn summary(&self, metric: Metric) -> &Summary {
-        &self.summaries[metric as usize]
+    pub fn summary(&self, metric: Metric) -> Cow<'_, Summary> {
+        self.of_ranks.get(metric as usize, &self.ranks)
+    }
+
+    /// Counters that they offer.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Nodes that are in it: their numbers are where ranks' are otherwise.
+    #[must_use]
+    pub const fn nodes(&self) -> &Ranks {
+        &self.nodes
+    }
+
+    /// What is told of them: nodes' numbers are where ranks' are otherwise.
+    #[must_use]
+    pub fn node_summary(&self, metric: NodeMetric) -> Cow<'_, Summary> {
+        self.of_nodes.get(metric as usize, &self.nodes)
     }
 
     /// Adds what others did.
@@ -79,20 +122,26 @@ impl Part {
         if self.epoch != other.epoch {
             return Err(NotMerged::OtherEpoch);
         }
-        if self.ranks.has_any(&other.ranks) {
-            return Err(if self.ranks.has_all(&other.ranks) { NotMerged::Again } else { NotMerged::Overlaps });
+        if self.ranks.has_any(&other.ranks) || self.nodes.has_any(&other.nodes) {
+            let is_all = self.ranks.has_all(&other.ranks) && self.nodes.has_all(&other.nodes);
+            return Err(if is_all { NotMerged::Again } else { NotMerged::Overlaps });
         }
-        if !self.ranks.join(&other.ranks) {
+        let (mut ranks, mut nodes) = (self.ranks.clone(), self.nodes.clone());
+        if !ranks.join(&other.ranks) || !nodes.join(&other.nodes) {
             return Err(NotMerged::Scattered);
         }
-        self.summaries.iter_mut().zip(other.summaries.iter()).for_each(|(one, other)| one.merge(other));
+        self.of_ranks.merge(&self.ranks, &other.of_ranks, &other.ranks);
+        self.of_nodes.merge(&self.nodes, &other.of_nodes, &other.nodes);
+        self.counters.merge(&other.counters);
+        (self.ranks, self.nodes) = (ranks, nodes);
         Ok(())
     }
 
     /// Whether what came from elsewhere fits together.
     pub(super) fn is_sound(&self) -> bool {
-        let count = self.ranks.count();
-        self.summaries.iter().all(|summary| summary.is_of(count))
+        self.of_ranks.are_of(METRICS, &self.ranks)
+            && self.of_nodes.are_of(NODE_METRICS, &self.nodes)
+            && self.counters.are_of(&self.ranks)
     }
 }
 
@@ -103,9 +152,9 @@ mod tests {
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
     use super::{NotMerged, Part, Values};
-    use crate::ids::Rank;
+    use crate::ids::{NodeId, Rank};
     use crate::overlay::metric::{METRICS, Metric};
-    use crate::overlay::{NoMessage, Source, Up};
+    use crate::overlay::{CounterName, Counters, NODE_METRICS, NoMessage, NodeMetric, Source, Up};
 
     fn part(rank: u32, value: u64) -> Part {
         Part::of(3, Rank(rank), &[value; METRICS])
@@ -123,6 +172,20 @@ mod tests {
         assert_eq!(all.merge(&Part::of(4, Rank(9), &[0; METRICS])), Err(NotMerged::OtherEpoch));
         assert_eq!(all, before);
         assert_eq!(all.summary(Metric::Calls).sum(), 30);
+        // A node counts once, whatever ranks it comes with.
+        assert_eq!(all.merge(&Part::of_node(3, NodeId(7), &[5; NODE_METRICS])), Ok(()));
+        let mut again = part(9, 1);
+        assert_eq!(again.merge(&Part::of_node(3, NodeId(7), &[5; NODE_METRICS])), Ok(()));
+        assert_eq!(all.merge(&again), Err(NotMerged::Overlaps));
+        assert_eq!(all.merge(&Part::of_node(3, NodeId(7), &[5; NODE_METRICS])), Err(NotMerged::Again));
+        assert_eq!(all.node_summary(NodeMetric::Idle).sum(), 5);
+    }
+
+    #[test]
+    fn of_a_rank_that_does_nothing_little_is_said() {
+        let said = |part: Part| Up::Part { generation: 1, source: Source::Process(3), is_apart: false, part }.encode();
+        let (idle, busy) = (said(part(1, 0)).len(), said(part(1, 1 << 30)).len());
+        assert!(idle < 20 && busy > 18 * 16, "{idle} and {busy} bytes");
     }
 
     proptest! {
@@ -134,8 +197,14 @@ mod tests {
             for (rank, some) in &of {
                 let mut values: Values = [0; METRICS];
                 values[..3].copy_from_slice(some);
-                prop_assert_eq!(all.merge(&Part::of(9, Rank(*rank), &values)), Ok(()));
+                let name = CounterName::new(&[b'a' + (rank % 26) as u8]).expect("a name");
+                let one = Part::of(9, Rank(*rank), &values).with(Counters::of(Rank(*rank), [(name, some[0])]));
+                prop_assert_eq!(all.merge(&one), Ok(()));
+                prop_assert_eq!(all.merge(&Part::of_node(9, NodeId(*rank + 7), &[some[2]; NODE_METRICS])), Ok(()));
             }
+            prop_assert_eq!(all.nodes().count(), of.len() as u64);
+            let free = of.values().map(|values| u128::from(values[2])).sum::<u128>();
+            prop_assert_eq!(all.node_summary(NodeMetric::MemoryFree).sum(), free);
             prop_assert_eq!(all.ranks().count(), of.len() as u64);
             let sum = of.values().map(|values| u128::from(values[1])).sum::<u128>();
             prop_assert_eq!(all.summary(Metric::Kernel).sum(), sum);
@@ -147,6 +216,7 @@ mod tests {
             // Whatever comes is either nothing or something that fits together.
             if let Ok(Up::Part { part, .. }) = Up::decode(&bytes) {
                 prop_assert!(part.summary(Metric::User).count() == part.ranks().count());
+                prop_assert!(part.node_summary(NodeMetric::Idle).count() == part.nodes().count());
             }
         }
     }

@@ -83,6 +83,12 @@ impl Sketch {
         Self { buckets: BTreeMap::from([(bucket(value), 1)]) }
     }
 
+    /// Of so many zeros.
+    pub(super) fn zeros(count: u64) -> Self {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        Self { buckets: (count > 0).then_some((0, count)).into_iter().collect() }
+    }
+
     /// Those of another, too.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, count) in &other.buckets {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::sketch::Sketch;
 use crate::ids::Rank;
 use crate::limits::OVERLAY_TOP_RANKS_MAX;
+use crate::ranks::Ranks;
 
 /// See this module. All of it is whole numbers, so that nothing depends on who was added first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,12 @@ impl Summary {
             top: Vec::from([(value, rank)]),
             sketch: Sketch::of(value),
         }
+    }
+
+    /// Of these ranks, for all of which it is 0.
+    pub(super) fn zeros(ranks: &Ranks) -> Self {
+        let top: Vec<(u64, Rank)> = ranks.iter().take(OVERLAY_TOP_RANKS_MAX).map(|rank| (0, rank)).collect();
+        Self { sum: 0, squares: 0, least: top.first().copied(), top, sketch: Sketch::zeros(ranks.count()) }
     }
 
     /// Of other ranks, too: none of them is in it.
@@ -94,6 +101,11 @@ impl Summary {
         let top = (self.top.len() as u64) == ranks.min(OVERLAY_TOP_RANKS_MAX as u64);
         let is_falling = self.top.is_sorted_by_key(|(value, rank)| (u64::MAX - value, *rank));
         self.count() == ranks && self.least.is_some() == (ranks > 0) && top && is_falling
+    }
+
+    /// Whether all that it names are among these.
+    pub(super) fn is_within(&self, ranks: &Ranks) -> bool {
+        self.top.iter().chain(&self.least).all(|(_, rank)| ranks.has(*rank))
     }
 }
 

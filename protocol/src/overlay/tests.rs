@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use super::topology::Topology;
 use super::{
-    Above, BackEnds, Down, Event, FrontEnd, Layout, METRICS, Metric, Part, Process, Source, Stacks, Subject, Up,
+    Above, BackEnds, Down, Event, FrontEnd, Gathered, Layout, METRICS, Metric, NODE_METRICS, NodeMetric, NodeValues,
+    Part, Process, Source, Stacks, Subject, Up,
 };
 use crate::ids::{NodeId, Rank};
 use crate::limits::{OVERLAY_GRACE_NS, OVERLAY_STRANGERS_MAX};
@@ -13,6 +14,11 @@ use crate::ranks::Ranks;
 
 /// Ranks of each node.
 const EACH: u32 = 2;
+
+/// How a node is.
+fn of_node(node: NodeId) -> NodeValues {
+    [u64::from(node.0) * 3 + 1; NODE_METRICS]
+}
 
 struct Overlay {
     front_end: FrontEnd,
@@ -127,7 +133,8 @@ impl Overlay {
         for node in nodes.into_iter().map(NodeId) {
             let own = ranks(node.0);
             let values = own.of_job(u32::MAX).map(|rank| (rank, [u64::from(rank.0) + 1; METRICS]));
-            self.back_ends.get_mut(&node).expect("a node").submit(epoch, &values.collect());
+            let gathered = Gathered { ranks: values.collect(), node: Some(of_node(node)), ..Gathered::default() };
+            self.back_ends.get_mut(&node).expect("a node").submit(epoch, &gathered);
         }
         self.settle();
     }
@@ -183,6 +190,13 @@ impl Overlay {
         let Some(part) = part else { return Ranks::default() };
         let sum: u128 = part.ranks().of_job(u32::MAX).map(|rank| u128::from(rank.0) + 1).sum();
         assert_eq!(part.summary(Metric::Calls).sum(), sum);
+        // A node is there with some of its ranks, and with all of them in any case.
+        let sum: u128 = part.nodes().iter().map(|node| u128::from(of_node(NodeId(node.0))[0])).sum();
+        assert_eq!(part.node_summary(NodeMetric::MemoryFree).sum(), sum);
+        for node in 0..self.back_ends.len() as u32 {
+            let (own, is_in) = (ranks(node), part.nodes().has(Rank(node)));
+            assert!(if is_in { part.ranks().has_any(&own) } else { !part.ranks().has_all(&own) }, "node {node}");
+        }
         part.ranks().clone()
     }
 }
@@ -267,12 +281,23 @@ fn a_node_that_claims_ranks_of_others_is_not_heard() {
     overlay.front_end.handle(NodeId(1), Up::Ready { generation: 1, index: 0 }, 0);
     overlay.settle();
     assert_eq!(overlay.events.iter().filter(|event| **event == Event::Lie(NodeId(1))).count(), 4);
+    // Nor one that tells of nodes that the job has not.
+    let part = Part::of_node(0, NodeId(2), &of_node(NodeId(2)));
+    let lie = Up::Part { generation: 1, source: Source::Process(0), is_apart: false, part };
+    overlay.front_end.handle(NodeId(0), lie, 0);
+    overlay.settle();
+    assert_eq!(overlay.events.last(), Some(&Event::Lie(NodeId(0))));
     // What back ends say of ranks that are not theirs is nothing either, and does not stay for ever.
     let process = overlay.processes.get_mut(&(NodeId(0), 0)).expect("a process");
     for epoch in 0..2 * OVERLAY_STRANGERS_MAX as u64 {
         process.handle_part(Source::BackEnds(NodeId(1)), false, Part::of(epoch, Rank(0), &[7; METRICS]), 0);
     }
     assert_eq!(process.refused_and_lost(), (OVERLAY_STRANGERS_MAX as u64, 0));
+    // Nor what they say of another node.
+    let mut own = Part::of(0, Rank(2), &[7; METRICS]);
+    own.merge(&Part::of_node(0, NodeId(0), &of_node(NodeId(0)))).expect("nothing twice");
+    process.handle_part(Source::BackEnds(NodeId(1)), false, own, 0);
+    assert_eq!(process.refused_and_lost(), (OVERLAY_STRANGERS_MAX as u64 + 1, 0));
     overlay.end_epoch(0, 0..2);
     assert_eq!(overlay.ranks_in(0), Ranks::range(Rank(0), 4));
 }
@@ -295,7 +320,7 @@ fn what_is_said_again_stays_as_it_was_said() {
     let values = BTreeMap::from([(Rank(0), [3; METRICS]), (Rank(1), [4; METRICS])]);
     let mut back_ends = BackEnds::new(1, NodeId(0));
     back_ends.attach(ranks(0), above(0));
-    back_ends.submit(5, &values);
+    back_ends.submit(5, &values.into());
     let Some((_, Up::Part { is_apart: false, part, .. })) = back_ends.poll_transmit() else { panic!("it is sent") };
     back_ends.attach(ranks(0), above(1));
     let Some((to, again)) = back_ends.poll_transmit() else { panic!("it is sent again") };

@@ -1,12 +1,14 @@
 //! What is said of epochs is true.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use coppice_protocol::overlay::{Metric, Part, Stacks};
+use coppice_protocol::ids::Rank;
+use coppice_protocol::overlay::{Metric, NodeMetric, Part, Stacks};
 use coppice_protocol::ranks::Ranks;
 
 use super::Job;
-use super::node::{place, values};
+use super::node::{counter, node_values, place, values};
 use crate::checkers::{Violation, ensure};
 
 /// What ranks have said, and what of it has come.
@@ -30,12 +32,13 @@ impl Checker {
             format!("{:?} are in epoch {epoch}, to which {said:?} came", part.ranks())
         })
         .map_err(|violation| violation.by("members"))?;
+        let ranks = || part.ranks().of_job(job.size());
         for metric in [Metric::User, Metric::Signals] {
-            let ranks = || part.ranks().of_job(job.size());
             let of = |rank: u32| values(rank, epoch)[metric as usize];
             let sum: u128 = ranks().map(|rank| u128::from(of(rank.0))).sum();
             let summary = part.summary(metric);
-            let most = ranks().map(|rank| (of(rank.0), rank)).max();
+            // Of equal ones the first.
+            let most = ranks().map(|rank| (of(rank.0), rank)).min_by_key(|(value, rank)| (Reverse(*value), *rank));
             let least = ranks().map(|rank| (of(rank.0), rank)).min();
             let is_exact = summary.sum() == sum && summary.count() == part.ranks().count();
             ensure(is_exact && summary.top().first().copied() == most && summary.least() == least, || {
@@ -43,6 +46,13 @@ impl Checker {
             })
             .map_err(|violation| violation.by("sums"))?;
         }
+        self.hear_nodes(part, job).map_err(|violation| violation.by("nodes"))?;
+        let offered: Vec<u64> = ranks().filter_map(|rank| counter(rank.0, epoch)).collect();
+        let told = part.counters().iter().next().map(|(_, summary)| (summary.count(), summary.sum()));
+        let sum: u128 = offered.iter().copied().map(u128::from).sum();
+        let wanted = (!offered.is_empty()).then_some((offered.len() as u64, sum));
+        ensure(told == wanted, || format!("epoch {epoch}: the counter of {:?} is {told:?}", part.ranks()))
+            .map_err(|violation| violation.by("counters"))?;
         let before = self.heard.entry(epoch).or_default();
         ensure(part.ranks().has_all(before), || format!("epoch {epoch} has lost somebody of {before:?}"))
             .map_err(|violation| violation.by("members"))?;
@@ -65,6 +75,22 @@ impl Checker {
                 .map_err(|violation| violation.by("stacks"))?;
         }
         Ok(())
+    }
+
+    /// What is told of nodes is of those of which ranks are in it, and exact.
+    fn hear_nodes(&self, part: &Part, job: &Job) -> Result<(), Violation> {
+        let (epoch, nodes) = (part.epoch(), part.nodes());
+        for node in 0..job.nodes {
+            let own = Ranks::range(Rank(node * job.ranks_per_node), job.ranks_per_node);
+            let fits = if nodes.has(Rank(node)) { part.ranks().has_any(&own) } else { !part.ranks().has_all(&own) };
+            ensure(fits, || format!("epoch {epoch} has {:?}, and of nodes {nodes:?}", part.ranks()))?;
+        }
+        let metric = NodeMetric::ClockOffPing;
+        let sum: u128 = nodes.iter().map(|node| u128::from(node_values(node.0, epoch)[metric as usize])).sum();
+        let summary = part.node_summary(metric);
+        ensure(summary.sum() == sum && summary.count() == nodes.count(), || {
+            format!("epoch {epoch}: {} for {sum} of nodes {nodes:?}", summary.sum())
+        })
     }
 
     /// All these ranks are in an epoch.

@@ -1,10 +1,13 @@
 //! A node: what a node's kernel runs of an overlay, and what may be wrong with it.
 
 use coppice_protocol::ids::{NodeId, Rank};
-use coppice_protocol::overlay::{self, Down, METRICS, Stacks, Up, Values};
+use coppice_protocol::overlay::{
+    self, CounterName, Down, Gathered, METRICS, NODE_METRICS, NodeValues, Stacks, Up, Values,
+};
 use coppice_protocol::ranks::Ranks;
 
 pub(super) struct Node {
+    id: NodeId,
     pub(super) ranks: Ranks,
     pub(super) part: overlay::Node,
     pub(super) is_dead: bool,
@@ -17,7 +20,9 @@ pub(super) struct Node {
 /// What a rank does in an epoch: nothing that two ranks or two epochs have in common.
 pub(super) fn values(rank: u32, epoch: u64) -> Values {
     let mut values = [0; METRICS];
-    for (metric, value) in (0..).zip(&mut values) {
+    // Some of it most ranks do not do at all.
+    let metrics = if rank % 8 == 0 { METRICS } else { METRICS / 2 };
+    for (metric, value) in (0..).zip(&mut values[..metrics]) {
         *value = (u64::from(rank) + 1) * 1_000_003 + epoch * 7919 + metric;
     }
     values
@@ -34,9 +39,19 @@ fn stacks(rank: u32, epoch: u64) -> Stacks {
     stacks
 }
 
+/// How a node is at the end of an epoch.
+pub(super) fn node_values(node: u32, epoch: u64) -> NodeValues {
+    [(u64::from(node) + 1) * 5003 + epoch; NODE_METRICS]
+}
+
+/// What a rank offers, if it offers anything.
+pub(super) fn counter(rank: u32, epoch: u64) -> Option<u64> {
+    (rank % 3 == 1).then_some(u64::from(rank) * epoch)
+}
+
 impl Node {
     pub(super) fn new(id: NodeId, ranks: Ranks) -> Self {
-        Self { ranks, part: overlay::Node::new(id), is_dead: false, late_ns: 0, lies: false }
+        Self { id, ranks, part: overlay::Node::new(id), is_dead: false, late_ns: 0, lies: false }
     }
 
     /// The front end says something. What the node says to it at once.
@@ -47,10 +62,16 @@ impl Node {
 
     /// An epoch has ended. Whether anything was said of it.
     pub(super) fn end_epoch(&mut self, epoch: u64, size: u32) -> bool {
-        let all = self.ranks.of_job(size).map(|rank| (rank, values(rank.0, epoch))).collect();
         let places = self.ranks.of_job(size).map(|rank| (rank, stacks(rank.0, epoch))).collect();
         self.part.submit_stacks(&places);
-        self.part.submit(epoch, &all);
+        let name = CounterName::new(b"steps").expect("a name");
+        let ranks = || self.ranks.of_job(size);
+        let gathered = Gathered {
+            ranks: ranks().map(|rank| (rank, values(rank.0, epoch))).collect(),
+            counters: ranks().filter_map(|rank| Some((rank, vec![(name, counter(rank.0, epoch)?)]))).collect(),
+            node: Some(node_values(self.id.0, epoch)),
+        };
+        self.part.submit(epoch, &gathered);
         self.part.are_heard()
     }
 }

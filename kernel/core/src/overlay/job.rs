@@ -256,7 +256,7 @@ impl OfJob {
             // The one in which it began is not whole, and what was done before that nobody has asked for.
             if state.said.replace(epoch).is_some() {
                 state.node.submit_stacks(&places);
-                state.node.submit(epoch, &values);
+                state.node.submit(epoch, &values.into());
             }
             None
         });

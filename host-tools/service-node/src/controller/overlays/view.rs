@@ -66,7 +66,7 @@ pub(super) fn epoch_view(front_end: &FrontEnd, part: &Part) -> EpochView {
         ranks: part.ranks().count(),
         of: subject.size,
         missing: missing.as_ref().map_or_else(|| "many".to_owned(), in_ranges),
-        metrics: Metric::ALL.into_iter().filter_map(|metric| metric_view(metric, part.summary(metric))).collect(),
+        metrics: Metric::ALL.into_iter().filter_map(|metric| metric_view(metric, &part.summary(metric))).collect(),
     }
 }
 
@@ -92,9 +92,10 @@ fn metric_view(metric: Metric, summary: &Summary) -> Option<MetricView> {
 
 fn unit(metric: Metric) -> &'static str {
     match metric.unit() {
-        Unit::Nanoseconds => "ns",
+        Unit::Nanoseconds | Unit::NanosecondsNow => "ns",
         Unit::Times => "times",
-        Unit::Bytes => "bytes",
+        Unit::Bytes | Unit::BytesNow => "bytes",
+        Unit::Now => "now",
         Unit::Pages | Unit::PagesNow => "pages",
     }
 }
