@@ -4,21 +4,21 @@
 //! keeps the difference to its monotonic clock. A ping arrives a little late, so what it says is a little early: the
 //! latest estimate wins, and only a large step back (the host's clock was set) is followed.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
-use crate::executor;
+use crate::executor::{self, WallClock};
 
 /// Smaller steps back are taken for a ping's delay, ns.
 const STEP_BACK_NS_MIN: u64 = 1_000_000_000;
 
-/// `CLOCK_REALTIME` minus monotonic time, ns. On the host each simulated node has its own.
-fn offset_ns() -> &'static AtomicU64 {
+/// What is known of the wall clock. On the host each simulated node has its own.
+fn wall() -> &'static WallClock {
     #[cfg(target_os = "none")]
-    static OFFSET_NS: AtomicU64 = AtomicU64::new(0);
+    static WALL: WallClock = WallClock::new();
     #[cfg(target_os = "none")]
-    return &OFFSET_NS;
+    return &WALL;
     #[cfg(not(target_os = "none"))]
-    executor::realtime_offset_ns()
+    executor::wall_clock()
 }
 
 /// Monotonic time, ns since boot.
@@ -30,18 +30,26 @@ pub fn monotonic_ns() -> u64 {
 /// Wall-clock time, ns since 1970.
 #[must_use]
 pub fn realtime_ns() -> u64 {
-    offset_ns().load(Ordering::Relaxed).saturating_add(monotonic_ns())
+    wall().offset_ns.load(Ordering::Relaxed).saturating_add(monotonic_ns())
 }
 
 /// The machine was started at this wall-clock time, ns since 1970.
 pub fn set_boot_time(realtime_ns: u64) {
-    offset_ns().store(realtime_ns, Ordering::Relaxed);
+    wall().offset_ns.store(realtime_ns, Ordering::Relaxed);
 }
 
 /// Somebody said that it was `realtime_ns` a moment ago.
 pub(crate) fn heard(realtime_ns: u64) {
-    let known = offset_ns().load(Ordering::Relaxed);
-    offset_ns().store(better_offset(known, realtime_ns.saturating_sub(monotonic_ns())), Ordering::Relaxed);
+    let (wall, heard) = (wall(), realtime_ns.saturating_sub(monotonic_ns()));
+    let known = wall.offset_ns.load(Ordering::Relaxed);
+    wall.off_ping_ns.store(known.abs_diff(heard), Ordering::Relaxed);
+    wall.offset_ns.store(better_offset(known, heard), Ordering::Relaxed);
+}
+
+/// By how much the wall clock differed from what the last ping said when that came, ns: by what the ping was late on its
+/// way, if it was, and by what the clock had fallen behind since the ping that it follows. 0 before the first one.
+pub(crate) fn off_ping_ns() -> u64 {
+    wall().off_ping_ns.load(Ordering::Relaxed)
 }
 
 fn better_offset(known_ns: u64, heard_ns: u64) -> u64 {

@@ -24,6 +24,7 @@ mod simulated;
 mod task;
 mod timer;
 mod wait;
+mod wall;
 
 /// The atomics of [`queued`]; its model has others.
 mod atomic {
@@ -31,15 +32,15 @@ mod atomic {
 }
 
 pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
-pub(crate) use core_state::idle_ns_of;
 #[cfg(not(target_os = "none"))]
-pub(crate) use core_state::realtime_offset_ns;
+pub(crate) use core_state::wall_clock;
 #[cfg(not(target_os = "none"))]
 pub use core_state::{Stalled, run_to_end};
 pub use core_state::{
     come_back_at, cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, programs_first,
     region_interrupt, run, tasks,
 };
+pub(crate) use core_state::{idle_ns_of, idle_ns_until};
 pub use phases::{Phase, PhaseTimes};
 pub use run_time::RunTime;
 pub use sections::{Section, forget_sections, longest_section_ns, section_begins, section_ends, section_is_none};
@@ -50,6 +51,7 @@ pub use task::{TaskHandle, TooManyTasks, in_turns, spawn, spawn_on, spawn_progra
 pub(crate) use timer::{Alarm, alarm};
 pub use timer::{Sleep, sleep, sleep_until};
 pub use wait::{Notify, WaitQueue};
+pub(crate) use wall::WallClock;
 
 /// Has the core for a while, as what computes does.
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub(crate) mod asks;
 mod buffer;
 mod channel;
 mod closer;
+pub(crate) mod counters;
 mod descriptors;
 mod device;
 mod event;

@@ -37,6 +37,7 @@ use crate::abi::signal_set::SIGKILL;
 use crate::clock;
 use crate::errno::Errno;
 use crate::executor::{self, Either};
+use crate::files::counters::Offered;
 use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptor, Descriptors, Input, Object, OpenFile, Turns, flags};
 use crate::memory::Retention;
@@ -184,6 +185,7 @@ impl Life {
             cores,
             identity,
             job,
+            offered: Offered::none(&node.quota),
             node,
             closer: Closer::new(client.clone()),
             files: Mutex::new(LockLevel::Descriptors, files),

@@ -23,4 +23,4 @@ pub use driver::drive;
 pub use link::{Credentials, Link, LinkError};
 pub use neighbours::{Caller, Datagrams, Door, Neighbours};
 pub use network::{Network, Tcp};
-pub use nic::{Card, NicDevice};
+pub use nic::{Card, CardCounts, NicDevice};

@@ -9,6 +9,7 @@
 //! **Nothing of it comes before the programs.** Its tasks take turns with them as programs do, on the core that has had
 //! the least to do.
 
+mod auxiliary;
 mod door;
 mod job;
 mod line;
@@ -24,6 +25,7 @@ use coppice_protocol::control::OverlayOrder;
 use coppice_protocol::ids::{JobId, NodeId};
 use coppice_protocol::overlay::{Down, Up};
 
+pub use self::auxiliary::Auxiliary;
 use self::job::{OfJob, Task};
 use crate::errno::Errno;
 use crate::executor;
@@ -46,15 +48,16 @@ struct Shared {
     node: NodeId,
     neighbours: Arc<dyn Neighbours>,
     quota: Arc<Quota>,
+    auxiliary: Arc<Auxiliary>,
     jobs: Mutex<BTreeMap<JobId, Arc<OfJob>>>,
 }
 
 impl Overlays {
     /// On `node`, with these neighbours. What they keep is charged to `quota`. [`Self::listen`] is to be run beside it.
     #[must_use]
-    pub fn new(node: NodeId, neighbours: Arc<dyn Neighbours>, quota: Arc<Quota>) -> Self {
+    pub fn new(node: NodeId, neighbours: Arc<dyn Neighbours>, quota: Arc<Quota>, auxiliary: Auxiliary) -> Self {
         let jobs = Mutex::new(LockLevel::Jobs, BTreeMap::new());
-        Self { shared: Arc::new(Shared { node, neighbours, quota, jobs }) }
+        Self { shared: Arc::new(Shared { node, neighbours, quota, auxiliary: Arc::new(auxiliary), jobs }) }
     }
 
     /// The front end of a job says something; `job`, if ranks of it are here. What it is to hear is said by `say`.
@@ -85,8 +88,8 @@ impl Overlays {
         let over: Vec<JobId> = self.shared.jobs.lock().keys().copied().collect();
         over.into_iter().for_each(|id| self.end(id));
         let charge = self.shared.quota.charge(OVERLAY_NODE_BYTES)?;
-        let neighbours = Arc::clone(&self.shared.neighbours);
-        let of_job = Arc::new(OfJob::new(self.shared.node, job, neighbours, say, charge));
+        let (neighbours, auxiliary) = (Arc::clone(&self.shared.neighbours), Arc::clone(&self.shared.auxiliary));
+        let of_job = Arc::new(OfJob::new(self.shared.node, job, (neighbours, auxiliary), say, charge));
         self.shared.jobs.lock().insert(job.id, Arc::clone(&of_job));
         let running = Task::of(&of_job);
         if executor::spawn_program(async move { running.run().await }).is_err() {

@@ -6,7 +6,6 @@ use core::ops::RangeInclusive;
 use coppice_endpoint::limits::USER_BUFFER_BYTES;
 use coppice_endpoint::{Config, Stack, UserConfig};
 use coppice_hal as hal;
-use coppice_protocol::control::MemoryStatus;
 use coppice_protocol::ids::MacAddress;
 use coppice_protocol::personality::Personality;
 use coppice_protocol::session::Identity;
@@ -14,9 +13,9 @@ use coppice_protocol::session::Identity;
 use crate::executor::{self, TooManyTasks};
 use crate::launch::{self, ProcessTable};
 use crate::limits::SOCKETS_EIGHTHS;
-use crate::memory::Retention;
+use crate::memory::{self, Retention};
 use crate::net::{Credentials, IoNode, NicDevice, drive};
-use crate::overlay::Overlays;
+use crate::overlay::{Auxiliary, Overlays};
 use crate::pmi::Pmi;
 use crate::process::NodeFacts;
 use crate::quota::{Quota, Store};
@@ -78,7 +77,9 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
         return Err(StartError::Mac { found, expected: mac });
     }
     let config = Config { mac, address, prefix, seed: u64::from_le_bytes(random::bytes()) };
-    let stack = Stack::new(NicDevice::new(nic), config, executor::now_ns());
+    let nic = NicDevice::new(nic);
+    let card = nic.counts();
+    let stack = Stack::new(nic, config, executor::now_ns());
     executor::spawn(drive(stack.clone(), executor::nic_interrupt))?;
 
     let credentials = Credentials { identity: Identity { node, generation }, key };
@@ -106,14 +107,15 @@ fn start(machine: hal::Machine) -> Result<(), StartError> {
     let pmi = Pmi::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota));
     executor::spawn(pmi.clone().listen())?;
     executor::spawn(pmi.clone().serve(Arc::new(stack.clone())))?;
-    let overlays = Overlays::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota));
+    let auxiliary = Auxiliary::new(&facts, memory_bytes, card);
+    let overlays = Overlays::new(node, Arc::new(stack.clone()), Arc::clone(&facts.quota), auxiliary);
     executor::spawn_program(overlays.clone().listen())?;
     let processes = ProcessTable::new(facts, pmi, overlays);
     let agent = agent::Node {
         credentials,
         ship,
         ras: ras::queue(),
-        memory: move || memory_status(memory_bytes, frames, &retention),
+        memory: move || memory::status(memory_bytes, frames, &retention),
         power_off: || hal::power::exit(hal::power::STATUS_DONE),
         processes,
     };
@@ -129,14 +131,6 @@ fn sockets() -> UserConfig {
         bytes => bytes / 8 * SOCKETS_EIGHTHS,
     };
     UserConfig { buffer_bytes, reserved_ports: RangeInclusive::new(1, 0), wipe: hal::scrub::bytes }
-}
-
-/// How much memory there is: what the pool never had is the kernel's, too.
-fn memory_status(total: u64, frames: &hal::frames::FramePool, retention: &Retention) -> MemoryStatus {
-    let usage = frames.usage();
-    let bytes = |frames: u32| u64::from(frames) * hal::addr::PAGE_BYTES as u64;
-    let outside = total.saturating_sub(bytes(usage.total));
-    MemoryStatus { total, kernel: outside + bytes(usage.kernel), free: bytes(usage.free), retained: retention.bytes() }
 }
 
 /// The filter that a personality's number stands for; the most verbose one for numbers beyond.

@@ -61,7 +61,10 @@ const FLOORS: &[(&str, &[&str])] = &[
         &["abi", "clock", "errno", "executor", "files", "limits", "memory", "process", "quota", "random", "ship"],
     ),
     ("thread", &["abi", "clock", "errno", "executor", "memory", "process", "quota", "syscall"]),
-    ("overlay", &["clock", "errno", "executor", "limits", "net", "process", "quota", "sync"]),
+    (
+        "overlay",
+        &["clock", "errno", "executor", "limits", "memory", "net", "process", "quota", "region", "staging", "sync"],
+    ),
     (
         "launch",
         &[

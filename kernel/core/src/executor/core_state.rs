@@ -11,6 +11,8 @@ use super::sections::Sections;
 use super::task::Task;
 use super::timer::Timers;
 use super::wait::Notify;
+#[cfg(not(target_os = "none"))]
+use super::wall::WallClock;
 use crate::limits::TASKS_MAX;
 use crate::sync::{LockLevel, Mutex};
 
@@ -27,12 +29,14 @@ pub(super) struct CoreState {
     alarm_ns: AtomicU64,
     /// Time spent halted, ns.
     idle_ns: AtomicU64,
+    /// Since when it is halted, ns; 0: it is not.
+    halted_ns: AtomicU64,
     pub(super) sections: Sections,
     nic: Notify,
     region: Notify,
-    /// What a simulated node's wall clock is ahead of its own, ns.
+    /// That of the simulated node.
     #[cfg(not(target_os = "none"))]
-    realtime_offset_ns: core::sync::atomic::AtomicU64,
+    wall: WallClock,
 }
 
 impl CoreState {
@@ -45,11 +49,12 @@ impl CoreState {
             tasks_alive: AtomicUsize::new(0),
             alarm_ns: AtomicU64::new(Timers::NEVER),
             idle_ns: AtomicU64::new(0),
+            halted_ns: AtomicU64::new(0),
             sections: Sections::new(),
             nic: Notify::new(),
             region: Notify::new(),
             #[cfg(not(target_os = "none"))]
-            realtime_offset_ns: core::sync::atomic::AtomicU64::new(0),
+            wall: WallClock::new(),
         }
     }
 
@@ -139,7 +144,7 @@ impl CoreState {
     pub(super) fn renew(&self) -> bool {
         self.alarm_ns.store(Timers::NEVER, Ordering::Relaxed);
         self.wanted.store(false, Ordering::Relaxed);
-        self.realtime_offset_ns.store(0, Ordering::Relaxed);
+        self.wall.reset();
         self.tasks_alive.load(Ordering::Relaxed) == 0 && self.timers.next_ns() == Timers::NEVER
     }
 
@@ -240,10 +245,10 @@ pub fn now_ns() -> u64 {
     platform::now_ns()
 }
 
-/// What the wall clock of the simulated node that runs is ahead of its own, ns.
+/// That of the simulated node that runs.
 #[cfg(not(target_os = "none"))]
-pub(crate) fn realtime_offset_ns() -> &'static core::sync::atomic::AtomicU64 {
-    &current().realtime_offset_ns
+pub(crate) fn wall_clock() -> &'static WallClock {
+    &current().wall
 }
 
 /// How long this core was halted since boot because it had nothing to do, ns.
@@ -256,6 +261,17 @@ pub fn idle_ns() -> u64 {
 #[must_use]
 pub(crate) fn idle_ns_of(core: usize) -> u64 {
     numbered(core).idle_ns.load(Ordering::Relaxed)
+}
+
+/// The same with the halt that it may be in, until what the clock shows.
+#[must_use]
+pub(crate) fn idle_ns_until(core: usize, now_ns: u64) -> u64 {
+    let core = numbered(core);
+    let before_ns = core.idle_ns.load(Ordering::Relaxed);
+    match core.halted_ns.load(Ordering::Relaxed) {
+        0 => before_ns,
+        since_ns => before_ns + now_ns.saturating_sub(since_ns),
+    }
 }
 
 /// Whether another task came to want this core while the present one is polled. A task that runs for long without
@@ -309,7 +325,10 @@ pub fn run() -> ! {
             // Interrupts are off from the look at them above to the halt, so none is missed.
             core.sections.leave();
             let since_ns = platform::now_ns();
+            core.halted_ns.store(since_ns, Ordering::Relaxed);
             platform::wait_for_interrupt();
+            // First this: who looks in between sees it once or not at all, and never twice.
+            core.halted_ns.store(0, Ordering::Relaxed);
             core.idle_ns.fetch_add(platform::now_ns().saturating_sub(since_ns), Ordering::Relaxed);
         }
     }

@@ -25,9 +25,11 @@ impl OpenFile {
             Object::Poller(_) => anonymous("eventpoll"),
             Object::Shared(file) => file.name(),
             Object::Device(device) => Some(Vec::from(device.path())),
-            Object::Text(_, node) | Object::Asks(_, node) | Object::Program(node) | Object::Special(node) => {
-                Some(node.path().into_bytes())
-            }
+            Object::Text(_, node)
+            | Object::Asks(_, node)
+            | Object::Counters(_, node)
+            | Object::Program(node)
+            | Object::Special(node) => Some(node.path().into_bytes()),
         }
     }
 }

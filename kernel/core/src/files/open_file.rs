@@ -11,6 +11,7 @@ use spin::Once;
 
 use super::asks::AskFile;
 use super::closer::Closer;
+use super::counters::CounterFile;
 use super::device::Device;
 use super::event::Event;
 use super::flags;
@@ -109,6 +110,8 @@ pub(crate) enum Object {
     Text(Text, Node),
     /// Where programs ask for checkpoints, and are told of them.
     Asks(AskFile, Node),
+    /// Where programs offer counters.
+    Counters(CounterFile, Node),
     /// The program's own file.
     Program(Node),
     /// A directory the kernel makes, or (`O_PATH`) any other entry of one.
@@ -178,6 +181,7 @@ impl Object {
             Self::Shipped(_)
             | Self::Device(_)
             | Self::Text(..)
+            | Self::Counters(..)
             | Self::Program(_)
             | Self::Special(_)
             | Self::Shared(_) => Level::new(Ready::NEVER_WAITS.bits()),

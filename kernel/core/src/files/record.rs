@@ -87,6 +87,8 @@ pub(super) enum ObjectRecord {
     Text(NodeRecord),
     /// Nothing of it was read when it is made again.
     Asks(NodeRecord),
+    /// And what a line was begun with.
+    Counters(NodeRecord, Vec<u8>),
     Program(NodeRecord),
     Special(NodeRecord),
     Pipe(PipeRecord),
@@ -210,6 +212,7 @@ impl Catalogue {
             Object::Device(device) => ObjectRecord::Device(device.minor()),
             Object::Text(_, node) => ObjectRecord::Text(node.record()),
             Object::Asks(_, node) => ObjectRecord::Asks(node.record()),
+            Object::Counters(counters, node) => ObjectRecord::Counters(node.record(), counters.begun()),
             Object::Program(node) => ObjectRecord::Program(node.record()),
             Object::Special(node) => ObjectRecord::Special(node.record()),
             Object::Pipe(end) => ObjectRecord::Pipe(end.record(|channel| self.channel(channel))),

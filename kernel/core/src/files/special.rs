@@ -39,6 +39,8 @@ pub(crate) enum Kind {
     Text(Text),
     /// Where programs ask for checkpoints ([`super::asks`]).
     Checkpoint,
+    /// Where programs offer counters to the overlay ([`super::counters`]).
+    Counters,
     /// The program's own file.
     Program,
     /// The directory of memory that ranks share.

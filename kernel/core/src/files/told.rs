@@ -50,7 +50,11 @@ fn what(file: &OpenFile) -> What {
         },
         Object::Standard(stream) => What::Standard(stream.number() as u8),
         Object::Device(device) => What::Kernel { path: device.path().into() },
-        Object::Text(_, node) | Object::Asks(_, node) | Object::Program(node) | Object::Special(node) => {
+        Object::Text(_, node)
+        | Object::Asks(_, node)
+        | Object::Counters(_, node)
+        | Object::Program(node)
+        | Object::Special(node) => {
             let path: String = node.path();
             What::Kernel { path: cut(path.as_bytes()) }
         }

@@ -44,6 +44,7 @@ mod snapshot;
 mod space;
 mod spare;
 mod stack;
+mod status;
 #[cfg(test)]
 mod tests;
 mod word;
@@ -66,3 +67,4 @@ pub use self::snapshot::{GivenUp, Snapshot, Taken, WINDOW_PAGES, Window};
 pub use self::space::{AddressSpace, MemoryStats, OutOfMemory, Start};
 pub(crate) use self::spare::Spare;
 pub use self::stack::StartInfo;
+pub use self::status::status;

@@ -11,6 +11,7 @@ use coppice_protocol::overlay::frame::Keys;
 use coppice_protocol::overlay::{Above, Down, Node, Up};
 use coppice_protocol::ranks::Ranks;
 
+use super::auxiliary::Auxiliary;
 use super::sample::Samples;
 use super::{Say, line};
 use crate::clock;
@@ -31,6 +32,7 @@ pub(super) struct OfJob {
     job: Weak<JobOnNode>,
     keys: Keys,
     neighbours: Arc<dyn Neighbours>,
+    auxiliary: Arc<Auxiliary>,
     say: Say,
     state: Mutex<State>,
     /// Its tasks.
@@ -97,7 +99,7 @@ impl OfJob {
     pub(super) fn new(
         node: NodeId,
         job: &Arc<JobOnNode>,
-        neighbours: Arc<dyn Neighbours>,
+        (neighbours, auxiliary): (Arc<dyn Neighbours>, Arc<Auxiliary>),
         say: Say,
         charge: Charge,
     ) -> Self {
@@ -120,6 +122,7 @@ impl OfJob {
             job: Arc::downgrade(job),
             keys: Keys::derive(&job.world.key, job.id),
             neighbours,
+            auxiliary,
             say,
             state: Mutex::new(LockLevel::Interest, state),
             tasks: AtomicUsize::new(0),
@@ -241,7 +244,7 @@ impl OfJob {
         }
         // Of a job that has no rank here any more there is nothing to be said, and that is said.
         let processes = self.job.upgrade().map(|job| job.processes()).unwrap_or_default();
-        let values: Vec<(Rank, _)> =
+        let seen: Vec<(Rank, _)> =
             processes.iter().map(|process| (process.identity.rank, Samples::look(process))).collect();
         let places =
             processes.iter().map(|process| (process.identity.rank, Samples::places(process, sample_period_ns)));
@@ -251,12 +254,13 @@ impl OfJob {
             Samples::end(&processes);
         }
         drop(processes);
+        let node = self.auxiliary.look();
         self.change(|state, _| {
-            let values = state.samples.since_last(values);
+            let gathered = state.samples.since_last(seen, node);
             // The one in which it began is not whole, and what was done before that nobody has asked for.
             if state.said.replace(epoch).is_some() {
                 state.node.submit_stacks(&places);
-                state.node.submit(epoch, &values.into());
+                state.node.submit(epoch, &gathered);
             }
             None
         });

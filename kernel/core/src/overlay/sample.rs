@@ -5,19 +5,31 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::ids::Rank;
-use coppice_protocol::overlay::{METRICS, Metric, Stacks, Unit, Values};
+use coppice_protocol::overlay::{CounterName, Gathered, METRICS, Metric, NodeValues, Stacks, Values};
 
+use super::auxiliary;
 use crate::process::Process;
 
-/// What ranks had done when they were looked at last.
+/// What is seen of a rank at once.
+pub(super) struct Seen {
+    /// What it has done so far.
+    values: Values,
+    /// Counters that it offers.
+    counters: Vec<(CounterName, u64)>,
+}
+
+/// What ranks had done when they were looked at last, and the node.
 #[derive(Default)]
-pub(super) struct Samples(BTreeMap<Rank, Values>);
+pub(super) struct Samples {
+    ranks: BTreeMap<Rank, Values>,
+    node: Option<NodeValues>,
+}
 
 impl Samples {
-    /// What a rank has done so far.
-    pub(super) fn look(process: &Process) -> Values {
+    /// Looks at a rank.
+    pub(super) fn look(process: &Process) -> Seen {
         process.measure(true);
-        process.values()
+        Seen { values: process.values(), counters: process.offered.all() }
     }
 
     /// Where a rank was since this was asked last, as far as it was to be looked, and how often it is to be from now on.
@@ -34,12 +46,21 @@ impl Samples {
         }
     }
 
-    /// What they have done since then, if they have done this by now.
-    pub(super) fn since_last(&mut self, now: Vec<(Rank, Values)>) -> BTreeMap<Rank, Values> {
-        let before = core::mem::take(&mut self.0);
-        self.0 = now.into_iter().collect();
-        let since = |(rank, now): (&Rank, &Values)| (*rank, difference(before.get(rank), now));
-        self.0.iter().map(since).collect()
+    /// What they have done since then, if they have done this by now, and the node this.
+    pub(super) fn since_last(&mut self, now: Vec<(Rank, Seen)>, node: NodeValues) -> Gathered {
+        let before = core::mem::take(&mut self.ranks);
+        let mut gathered = Gathered::default();
+        for (rank, Seen { values, counters }) in now {
+            gathered.ranks.insert(rank, difference(before.get(&rank), &values));
+            if !counters.is_empty() {
+                gathered.counters.insert(rank, counters);
+            }
+            self.ranks.insert(rank, values);
+        }
+        // Before that nobody has asked.
+        let before = self.node.replace(node).unwrap_or(node);
+        gathered.node = Some(auxiliary::since(&before, &node));
+        gathered
     }
 }
 
@@ -47,7 +68,7 @@ impl Samples {
 fn difference(before: Option<&Values>, now: &Values) -> Values {
     let mut since = *now;
     if let Some(before) = before {
-        for metric in Metric::ALL.into_iter().filter(|metric| metric.unit() != Unit::PagesNow) {
+        for metric in Metric::ALL.into_iter().filter(|metric| !metric.unit().is_now()) {
             let place = metric as usize;
             since[place] = now[place].checked_sub(before[place]).unwrap_or(now[place]);
         }
@@ -59,22 +80,49 @@ const _: () = assert!(METRICS == Metric::ALL.len());
 
 #[cfg(test)]
 mod tests {
-    use coppice_protocol::ids::Rank;
-    use coppice_protocol::overlay::{METRICS, Metric};
+    use alloc::vec;
+    use alloc::vec::Vec;
 
-    use super::Samples;
+    use coppice_protocol::ids::Rank;
+    use coppice_protocol::overlay::{CounterName, METRICS, Metric, NODE_METRICS, NodeMetric};
+
+    use super::{Samples, Seen};
+
+    fn seen(value: u64) -> Seen {
+        Seen { values: [value; METRICS], counters: Vec::new() }
+    }
 
     #[test]
     fn what_is_told_is_what_came_since() {
         let mut samples = Samples::default();
         let at = |value: u64| [value; METRICS];
-        let first = samples.since_last(alloc::vec![(Rank(3), at(10)), (Rank(4), at(7))]);
-        assert_eq!((first[&Rank(3)], first[&Rank(4)]), (at(10), at(7)), "one that is new counts from its beginning");
-        let second = samples.since_last(alloc::vec![(Rank(3), at(25))]);
-        assert_eq!(second.len(), 1, "one that is gone says nothing");
-        assert_eq!(second[&Rank(3)][Metric::Calls as usize], 15);
-        assert_eq!(second[&Rank(3)][Metric::PagesResident as usize], 25, "what is there now is no difference");
-        let third = samples.since_last(alloc::vec![(Rank(3), at(4))]);
-        assert_eq!(third[&Rank(3)], at(4), "one that was made again begins anew");
+        let node = |value: u64| [value; NODE_METRICS];
+        let first = samples.since_last(vec![(Rank(3), seen(10)), (Rank(4), seen(7))], node(100));
+        let ranks = first.ranks;
+        assert_eq!((ranks[&Rank(3)], ranks[&Rank(4)]), (at(10), at(7)), "one that is new counts from its beginning");
+        assert_eq!(
+            first.node.map(|node| node[NodeMetric::FramesSent as usize]),
+            Some(0),
+            "what was before is nobody's"
+        );
+        let second = samples.since_last(vec![(Rank(3), seen(25))], node(130));
+        assert_eq!(second.ranks.len(), 1, "one that is gone says nothing");
+        assert_eq!(second.ranks[&Rank(3)][Metric::Calls as usize], 15);
+        assert_eq!(second.ranks[&Rank(3)][Metric::PagesResident as usize], 25, "what is there now is no difference");
+        let of_node = second.node.expect("it is looked at");
+        assert_eq!((of_node[NodeMetric::Idle as usize], of_node[NodeMetric::Tasks as usize]), (30, 130));
+        let third = samples.since_last(vec![(Rank(3), seen(4))], node(130));
+        assert_eq!(third.ranks[&Rank(3)], at(4), "one that was made again begins anew");
+    }
+
+    #[test]
+    fn counters_are_told_as_they_are() {
+        let mut samples = Samples::default();
+        let name = CounterName::new(b"steps").expect("a name");
+        for value in [7, 7, 3] {
+            let with = Seen { counters: vec![(name, value)], ..seen(0) };
+            let told = samples.since_last(vec![(Rank(3), with), (Rank(4), seen(0))], [0; NODE_METRICS]);
+            assert_eq!(told.counters.into_iter().collect::<Vec<_>>(), [(Rank(3), vec![(name, value)])]);
+        }
     }
 }

@@ -44,6 +44,7 @@ impl OpenFile {
             // Its status says 0, as on Linux.
             Object::Text(text, _) => Ok(text.length(process)),
             Object::Asks(asks, _) => Ok(asks.length()),
+            Object::Counters(counters, _) => Ok(counters.length()),
             _ => Ok(self.status(process).await?.size),
         }
     }
@@ -60,6 +61,7 @@ impl OpenFile {
             }
             Object::Text(text, _) => text.read(process, offset, length),
             Object::Asks(asks, _) => asks.read(offset, length),
+            Object::Counters(counters, _) => counters.read(offset, length),
             Object::Program(_) => read_program(process, offset, length).await,
             Object::Shared(file) => {
                 let left = file.memory.length().saturating_sub(offset);
@@ -95,8 +97,10 @@ fn special_status(object: &Object, process: &Process) -> FileStatus {
         }
         Object::Device(device) => Node::device_status(*device),
         Object::Shared(file) => file.status(),
-        Object::Text(_, node) | Object::Asks(_, node) | Object::Program(node) | Object::Special(node) => {
-            node.status(process)
-        }
+        Object::Text(_, node)
+        | Object::Asks(_, node)
+        | Object::Counters(_, node)
+        | Object::Program(node)
+        | Object::Special(node) => node.status(process),
     }
 }

@@ -9,6 +9,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::control::Order;
+use coppice_protocol::limits::OVERLAY_COUNTERS_MAX;
+use coppice_protocol::overlay::CounterName;
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
 use spin::Once;
@@ -27,6 +29,7 @@ use super::{Account, Identity, JobOnNode, NodeFacts, Process, ThreadState};
 use crate::checkpoint::Outer;
 use crate::errno::Errno;
 use crate::executor;
+use crate::files::counters::Offered;
 use crate::files::locks::Locks;
 use crate::files::record::{BadFiles, Catalogue, FilesRecord, Making, NotMade, Outside};
 use crate::files::{Closer, Input, Object, OpenFile, Turns};
@@ -36,7 +39,7 @@ use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
 
 /// What a record begins with: another kernel may write others.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// See this module.
 #[derive(Serialize, Deserialize)]
@@ -54,6 +57,8 @@ struct ProcessRecord {
     remembered: [u32; OfProcess::FIELDS],
     signals: SignalsRecord,
     timers: TimersRecord,
+    /// Counters that it offers.
+    offered: Vec<(CounterName, u64)>,
     files: FilesRecord,
     space: SpaceRecord,
     threads: ThreadsRecord,
@@ -137,7 +142,7 @@ pub(crate) fn room(process: &Process) -> usize {
     let things = catalogue.len() + process.threads.count() * 8;
     let areas = process.space.lock().mapped().count();
     // Once as values, once as bytes, and once more while those grow.
-    4 * (catalogue.bytes() + (things + 16) * EACH_BYTES + areas * 64)
+    4 * (catalogue.bytes() + (things + 16) * EACH_BYTES + (areas + OVERLAY_COUNTERS_MAX) * 64)
 }
 
 /// What it has open, and what its calls are about.
@@ -194,6 +199,7 @@ pub(crate) fn freeze(process: Process, threads: &[Arc<ThreadState>]) -> Result<(
         remembered: process.remembered.values(),
         signals: process.signals.into_inner().record(),
         timers: process.timers.record(),
+        offered: process.offered.all(),
         files: files_record,
         space,
         threads,
@@ -289,6 +295,7 @@ fn make(
     let mut signals = record.signals.make(quota)?;
     let locks = Locks::new(quota);
     let input = Arc::new(Input::new(client.clone(), quota));
+    let offered = Offered::again(record.offered, quota)?;
     let made = {
         let signals = core::cell::RefCell::new(&mut signals);
         let making = Making {
@@ -297,6 +304,7 @@ fn make(
             input: &input,
             locks: &locks,
             asks: &job.asks,
+            offered: &offered,
             board: &|| signals.borrow_mut().board(quota),
             on_node: &|own_ns| clock.on_node(own_ns),
         };
@@ -327,6 +335,7 @@ fn make(
         directory: Mutex::new(LockLevel::Fact, record.directory),
         umask: record.umask.into(),
         account,
+        offered,
         remembered: OfProcess::of(record.remembered),
         own_page: Turns::new(),
         charge,

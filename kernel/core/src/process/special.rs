@@ -58,7 +58,7 @@ impl Node {
     pub(crate) fn status(self, process: &Process) -> FileStatus {
         let (mode, size) = match self.kind {
             Kind::Directory | Kind::Descriptors | Kind::Threads | Kind::Thread(_) => (MODE_DIRECTORY, 0),
-            Kind::Text(Text::Name(_)) | Kind::Checkpoint => (MODE_NAME, 0),
+            Kind::Text(Text::Name(_)) | Kind::Checkpoint | Kind::Counters => (MODE_NAME, 0),
             Kind::Shared => (MODE_SHARED, 0),
             Kind::Device(device) => return Self::device_status(device),
             Kind::Terminal => {

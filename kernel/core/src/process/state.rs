@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use spin::Once;
 
 use crate::clock;
+use crate::files::counters::Offered;
 use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptors, NoServers, Servers, Turns, components, executable};
 use crate::limits::{PROCESS_BYTES, PROCESS_CORE_BYTES, PROCESS_IDS, THREAD_IDS};
@@ -172,6 +173,8 @@ pub(crate) struct Process {
     pub(crate) timers: Timers,
     pub(crate) account: Account,
     pub(crate) counts: Counts,
+    /// Counters that it offers to an overlay.
+    pub(crate) offered: Arc<Offered>,
     /// Its node's address in the job's network, once somebody has asked for it.
     pub(crate) own_address: Once<Ipv4Addr>,
     /// What it does, if it is traced.

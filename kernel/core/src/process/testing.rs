@@ -25,6 +25,7 @@ use super::{End, Identity, JobOnNode, NodeFacts, Process, ThreadState};
 use crate::abi::INSTRUCTION_BYTES;
 use crate::agent::Failures;
 use crate::executor;
+use crate::files::counters::Offered;
 use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptors, Input, Turns};
 use crate::launch;
@@ -232,6 +233,7 @@ fn process(order: &Order, client: Client, job: Arc<JobOnNode>, node: NodeFacts) 
         locks: Locks::new(&node.quota),
         cores: 1,
         counts: Counts::default(),
+        offered: Offered::none(&node.quota),
         own_address: spin::Once::new(),
         profile: crate::process::profile::Profile::none(),
         trace: crate::process::trace::Trace::new(),

@@ -116,6 +116,7 @@ impl Region {
             // Of one that is damaged nothing will be read.
             blocks.use_slot(&slot, table.as_ref().ok());
         }
+        self.note_used(&blocks);
         Ok((free, blocks))
     }
 }
@@ -221,6 +222,7 @@ impl Filling {
         self.region.write_bytes(header_offset(self.key.slot), &header.bytes()).await?;
         self.region.flush().await?;
         // It has its blocks itself now.
+        self.region.note_used(&self.blocks);
         self.taken = None;
         Ok(self.key)
     }

@@ -15,13 +15,13 @@ mod tests;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{Frame, FrameKind, FramePool};
 use coppice_hal::region::{Full, PAGES_MAX, Region as Device, Ticket};
 use coppice_protocol::region::{BLOCK_BYTES, header_offset};
-use coppice_protocol::region::{NoTable, REGION_BYTES_MIN, SLOTS, Slot, State, SuperBlock, Table};
+use coppice_protocol::region::{Blocks, NoTable, REGION_BYTES_MIN, SLOTS, Slot, State, SuperBlock, Table};
 
 pub(crate) use self::filling::Filling;
 pub(crate) use self::found::Names;
@@ -48,6 +48,8 @@ pub struct Region {
     has_free_blocks: AtomicU8,
     /// The engine has not answered in time.
     is_silent: AtomicBool,
+    /// What slots had when somebody looked last, bytes.
+    used: AtomicU64,
 }
 
 /// Who has the blocks that no slot has.
@@ -95,7 +97,19 @@ impl Region {
         }
         let [is_ready, is_silent] = [false, false].map(AtomicBool::new);
         let has_free_blocks = AtomicU8::new(free_blocks::NOBODY);
-        Some(Arc::new(Self { device, frames, changed: WaitQueue::new(), is_ready, has_free_blocks, is_silent }))
+        let (changed, used) = (WaitQueue::new(), AtomicU64::new(0));
+        Some(Arc::new(Self { device, frames, changed, is_ready, has_free_blocks, is_silent, used }))
+    }
+
+    /// What is used of it, as far as was known when a slot was filled, or what was given up was cleaned, last, bytes.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// These are free.
+    fn note_used(&self, blocks: &Blocks) {
+        let used = self.device.bytes().saturating_sub(blocks.free() as u64 * BLOCK_BYTES);
+        self.used.store(used, Ordering::Relaxed);
     }
 
     /// Hears the engine, for ever.

@@ -70,6 +70,13 @@ impl KeptFiles {
         Some(Arc::clone(&entry.room))
     }
 
+    /// What those take that nobody uses, bytes.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        let entries = self.entries.lock();
+        let frames = entries.iter().filter(|entry| entry.is_spare()).map(|entry| entry.frames);
+        frames.sum::<u64>() * PAGE_BYTES as u64
+    }
+
     /// Gives one file back, or all, but what is used. Returns what that was.
     pub(crate) fn discard(&self, content: Option<ProgramId>) -> Vec<RetainedProgram> {
         let goes = |entry: &mut Entry| entry.is_spare() && content.is_none_or(|content| entry.room.content == content);
@@ -137,9 +144,7 @@ impl Spare for KeptFiles {
     }
 
     fn bytes(&self) -> u64 {
-        let entries = self.entries.lock();
-        let frames = entries.iter().filter(|entry| entry.is_spare()).map(|entry| entry.frames);
-        frames.sum::<u64>() * PAGE_BYTES as u64
+        self.spare_bytes()
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) fn phase_of(file: &OpenFile) -> Phase {
         | Object::Device(_)
         | Object::Text(..)
         | Object::Asks(..)
+        | Object::Counters(..)
         | Object::Program(_)
         | Object::Special(_)
         | Object::Shared(_)

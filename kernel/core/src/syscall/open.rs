@@ -16,6 +16,7 @@ use super::shared;
 use crate::abi::u64_at;
 use crate::errno::Errno;
 use crate::files::asks::AskFile;
+use crate::files::counters::CounterFile;
 use crate::files::special::{Kind, Node, Text};
 use crate::files::{Descriptor, OPEN_FILE_BYTES, Object, OpenFile, absolute, buffer, flags};
 use crate::memory::{FileChange, FileIdentity};
@@ -189,6 +190,7 @@ fn open_special(caller: Caller<'_>, node: Node, opened_with: u32) -> Result<Arc<
         Kind::Text(text) if writes && !matches!(text, Text::Name(_)) => Err(Errno::EACCES),
         Kind::Text(text) => open(Object::Text(text, node)),
         Kind::Checkpoint => open(Object::Asks(AskFile::new(&caller.process.job.asks), node)),
+        Kind::Counters => open(Object::Counters(CounterFile::new(&caller.process.offered), node)),
         Kind::Program if opened_with & flags::O_NOFOLLOW != 0 => Err(Errno::ELOOP),
         Kind::Program if writes => Err(Errno::ETXTBSY),
         Kind::Program => open(Object::Program(node)),

@@ -148,7 +148,12 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
         | Object::Timer(_)
         | Object::Poller(_)
         | Object::Service(_) => Err(Errno::EINVAL.into()),
-        Object::Shipped(_) | Object::Text(..) | Object::Asks(..) | Object::Program(_) | Object::Shared(_) => {
+        Object::Shipped(_)
+        | Object::Text(..)
+        | Object::Asks(..)
+        | Object::Counters(..)
+        | Object::Program(_)
+        | Object::Shared(_) => {
             let _turn = if at.is_none() { Some(file.turn().await) } else { None };
             let from = at.unwrap_or_else(|| file.offset());
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };

@@ -119,9 +119,11 @@ pub(super) async fn fstatfs(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Object::Pair(_) | Object::Socket(_) | Object::Netlink(_) | Object::Service(_) => plain(SOCKFS_MAGIC),
         Object::Event(_) | Object::Timer(_) | Object::Signals(_) | Object::Poller(_) => plain(ANON_INODE_FS_MAGIC),
         Object::Device(_) => plain(TMPFS_MAGIC),
-        Object::Text(_, node) | Object::Asks(_, node) | Object::Program(node) | Object::Special(node) => {
-            node.file_system(caller.process)
-        }
+        Object::Text(_, node)
+        | Object::Asks(_, node)
+        | Object::Counters(_, node)
+        | Object::Program(node)
+        | Object::Special(node) => node.file_system(caller.process),
         Object::Shared(_) => caller.process.job.shared.file_system(),
     };
     caller.write(a.get(1), status::statfs(&answer).bytes()).await?;

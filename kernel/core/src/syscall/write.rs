@@ -20,6 +20,7 @@ use super::stream::{How, write_bytes, write_stream};
 use super::{Arguments, thread};
 use crate::errno::Errno;
 use crate::executor::{self, Phase};
+use crate::files::counters::WRITE_BYTES_MAX;
 use crate::files::pipeline::Pipeline;
 use crate::files::special::Text;
 use crate::files::stream::Shape;
@@ -172,6 +173,12 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges
         Object::Asks(asks, _) => {
             asks.ask();
             Ok(ranges.left())
+        }
+        Object::Counters(counters, _) => {
+            let _turn = file.turn().await;
+            let (bytes, _charge) = ranges.gather(caller, WRITE_BYTES_MAX).await?;
+            counters.write(&bytes)?;
+            Ok(bytes.len() as u64)
         }
         Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
         Object::Pipe(_)
@@ -372,6 +379,11 @@ pub(super) async fn write_once(
         Object::Asks(asks, _) => {
             asks.ask();
             Ok((length, 0))
+        }
+        Object::Counters(counters, _) => {
+            let taken = bytes.len().min(WRITE_BYTES_MAX);
+            counters.write(&bytes[..taken])?;
+            Ok((taken as u64, 0))
         }
         Object::Text(..) | Object::Program(_) | Object::Special(_) => Err(Errno::EBADF.into()),
         Object::Pipe(_)

@@ -10,6 +10,7 @@ use crate::abi::signal_set::SignalSet;
 use crate::errno::Errno;
 use crate::files::asks::{AskFile, Asks};
 use crate::files::channel::{Channel, ChannelRecord};
+use crate::files::counters::{CounterFile, Offered};
 use crate::files::descriptors::{Descriptor, Descriptors};
 use crate::files::device::Device;
 use crate::files::event::Event;
@@ -38,6 +39,8 @@ pub(crate) struct Making<'a> {
     pub(crate) locks: &'a Arc<Locks>,
     /// The job's checkpoints.
     pub(crate) asks: &'a Arc<Asks>,
+    /// The process's counters.
+    pub(crate) offered: &'a Arc<Offered>,
     /// Where signals are read, if any are.
     pub(crate) board: &'a dyn Fn() -> Arc<SignalBoard>,
     /// What the node's clock shows when the process's shows that, ns.
@@ -188,6 +191,12 @@ impl ObjectRecord {
             },
             Self::Asks(node) => match Node::again(&node).ok_or(BadFiles)? {
                 node @ Node { kind: Kind::Checkpoint, .. } => Object::Asks(AskFile::new(making.asks), node),
+                _ => return Err(BadFiles.into()),
+            },
+            Self::Counters(node, begun) => match Node::again(&node).ok_or(BadFiles)? {
+                node @ Node { kind: Kind::Counters, .. } => {
+                    Object::Counters(CounterFile::again(making.offered, &begun).map_err(|_| BadFiles)?, node)
+                }
                 _ => return Err(BadFiles.into()),
             },
             Self::Program(node) => Object::Program(Node::again(&node).ok_or(BadFiles)?),

@@ -24,6 +24,7 @@ pub(super) const ENTRIES: &[(&str, Kind)] = &[
     ("/proc", Kind::Directory),
     ("/proc/coppice", Kind::Directory),
     ("/proc/coppice/checkpoint", Kind::Checkpoint),
+    ("/proc/coppice/counters", Kind::Counters),
     ("/proc/cpuinfo", Kind::Text(Text::Processors)),
     ("/proc/filesystems", Kind::Text(Text::Fixed("nodev\tproc\nnodev\tsysfs\nnodev\ttmpfs\n"))),
     ("/proc/loadavg", Kind::Text(Text::Load)),
