@@ -12,6 +12,7 @@ mod kept;
 mod likeness;
 mod nested;
 mod netlink;
+mod offering;
 mod output;
 mod places;
 mod polling;
