@@ -141,20 +141,37 @@ pub struct EpochView {
     pub missing: String,
     /// By what is measured.
     pub metrics: Vec<MetricView>,
+    /// Counters that programs offer themselves, each over the ranks that do: their names have [`COUNTER`] before them.
+    #[serde(default)]
+    pub counters: Vec<MetricView>,
+    /// Values of further counters, of which nothing is told because there are too many names.
+    #[serde(default)]
+    pub counters_dropped: u64,
+    /// How many nodes are in it.
+    #[serde(default)]
+    pub node_count: u64,
+    /// What is told of them: where otherwise are ranks, there are nodes.
+    #[serde(default)]
+    pub nodes: Vec<MetricView>,
 }
 
-/// What ranks did in an epoch, of one thing that is measured.
+/// What is before the names of counters that programs offer.
+pub const COUNTER: &str = "counter:";
+
+/// What ranks did in an epoch, or nodes, of one thing that is measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricView {
     /// What it is called.
     pub metric: String,
-    /// What its values count: `ns`, `times`, `bytes` or `pages`.
+    /// What its values count: `ns`, `times`, `bytes` or `pages`; or `count`, if it is as many as there are.
     pub unit: String,
+    /// Of how many ranks or nodes it is.
+    pub count: u64,
     /// All values together; at most the largest number of 64 bits.
     pub sum: u64,
     /// The smallest.
     pub least: u64,
-    /// The first rank that has it.
+    /// The first rank that has it, or the first node.
     pub least_rank: u32,
     /// The mean, to the nearest whole number.
     pub mean: u64,
@@ -170,10 +187,10 @@ pub struct MetricView {
     pub top: Vec<TopView>,
 }
 
-/// A rank with one of the largest values.
+/// A rank, or a node, with one of the largest values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopView {
-    /// The rank.
+    /// The rank, or the node.
     pub rank: u32,
     /// Its value.
     pub value: u64,

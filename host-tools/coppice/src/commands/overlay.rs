@@ -86,19 +86,36 @@ fn tree(processes: &[ProcessView]) -> String {
     text
 }
 
-/// What the ranks did in an epoch.
+/// What the ranks did in an epoch, and the nodes.
 pub(crate) fn epoch(epoch: &EpochView) -> String {
     let missing = if epoch.missing.is_empty() { String::new() } else { format!("; without {}", epoch.missing) };
     let (end, length) = (show_time(epoch.end_ns), show_ns(epoch.period_ns));
     let mut text = format!("{length} to {end}, {} of {} ranks{missing}\n", epoch.ranks, epoch.of);
-    let rows = epoch.metrics.iter().filter(|metric| metric.sum > 0).map(|metric| {
-        let show = |value: u64| show_value(metric, value);
-        let most = metric.top.first().map_or_else(String::new, |top| format!("{} by {}", show(top.value), top.rank));
-        let least = format!("{} by {}", show(metric.least), metric.least_rank);
-        vec![metric.metric.clone(), show(metric.mean), show(metric.deviation), least, show(metric.p50), most]
-    });
-    text.push_str(&table(&["METRIC", "MEAN", "DEVIATION", "LEAST", "MEDIAN", "MOST"], rows));
+    let of_ranks = epoch.metrics.iter().filter(|metric| metric.sum > 0).map(|metric| row(metric, "by", epoch.ranks));
+    // Of what a program counts it is of interest that it is 0.
+    let counters = epoch.counters.iter().map(|metric| row(metric, "by", epoch.ranks));
+    text.push_str(&table(&["METRIC", "MEAN", "DEVIATION", "LEAST", "MEDIAN", "MOST"], of_ranks.chain(counters)));
+    if epoch.counters_dropped > 0 {
+        let _ = writeln!(text, "{} of further counters not shown", counted(epoch.counters_dropped, "value"));
+    }
+    if epoch.node_count > 0 {
+        let nodes = epoch.nodes.iter().filter(|metric| metric.sum > 0);
+        let nodes = nodes.map(|metric| row(metric, "on", epoch.node_count));
+        let _ = writeln!(text, "\n{}", counted(epoch.node_count, "node"));
+        text.push_str(&table(&["NODES", "MEAN", "DEVIATION", "LEAST", "MEDIAN", "MOST"], nodes));
+    }
     text
+}
+
+/// A line of a table: what is told of one thing, with whose the least and the most is. If it is not of all of them, of
+/// how many.
+fn row(metric: &MetricView, whose: &str, all: u64) -> Vec<String> {
+    let show = |value: u64| show_value(metric, value);
+    let most = metric.top.first().map_or_else(String::new, |top| format!("{} {whose} {}", show(top.value), top.rank));
+    let least = format!("{} {whose} {}", show(metric.least), metric.least_rank);
+    let name =
+        if metric.count == all { metric.metric.clone() } else { format!("{} ({})", metric.metric, metric.count) };
+    vec![name, show(metric.mean), show(metric.deviation), least, show(metric.p50), most]
 }
 
 /// A value as people read it.
@@ -122,6 +139,7 @@ pub(super) mod tests {
         MetricView {
             metric: name.into(),
             unit: unit.into(),
+            count: 3,
             sum: 3 * mean,
             least: mean / 2,
             least_rank: 1,
@@ -147,6 +165,17 @@ pub(super) mod tests {
                 metric("user", "ns", 700_000_000),
                 metric("calls", "times", 40),
                 metric("signals", "times", 0),
+            ],
+            counters: vec![
+                MetricView { count: 2, ..metric("counter:steps", "count", 12) },
+                metric("counter:errors", "count", 0),
+            ],
+            counters_dropped: 5,
+            node_count: 3,
+            nodes: vec![
+                metric("memory-free", "bytes", 50 << 20),
+                metric("region-used", "bytes", 0),
+                metric("cores", "count", 2),
             ],
         }
     }

@@ -1,8 +1,9 @@
 //! `coppice profile`: what the overlay of a job has gathered.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use coppice_api::overlay::{EpochView, ProfileQuery, ProfileView};
+use coppice_api::overlay::{EpochView, MetricView, ProfileQuery, ProfileView};
 use coppice_api::{Client, counted};
 
 use super::overlay::show_value;
@@ -35,19 +36,22 @@ pub(crate) async fn profile(client: &Client, arguments: &Profile) -> anyhow::Res
     print(&parts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
-/// A line for each epoch and metric.
+/// A line for each epoch and metric. What it is of is a rank or a node; what is called least and most rank is that.
 fn csv(view: &ProfileView) -> String {
     let mut text = String::from(
-        "generation,epoch,end_ns,period_ns,ranks,of,metric,unit,sum,mean,deviation,least,least_rank,p50,p90,p99,most,\
+        "generation,epoch,end_ns,period_ns,ranks,of,of_what,count,metric,unit,sum,mean,deviation,least,least_rank,p50,p90,p99,most,\
          most_rank\n",
     );
     for epoch in &view.epochs {
         let EpochView { generation, epoch: number, end_ns, period_ns, ranks, of, .. } = epoch;
-        for metric in &epoch.metrics {
+        let of_ranks = epoch.metrics.iter().chain(&epoch.counters).map(|metric| ("rank", metric));
+        for (of_what, metric) in of_ranks.chain(epoch.nodes.iter().map(|metric| ("node", metric))) {
             let (most, most_rank) = metric.top.first().map(|top| (top.value, top.rank)).unwrap_or_default();
             let _ = writeln!(
                 text,
-                "{generation},{number},{end_ns},{period_ns},{ranks},{of},{},{},{},{},{},{},{},{},{},{},{most},{most_rank}",
+                "{generation},{number},{end_ns},{period_ns},{ranks},{of},{of_what},{},{},{},{},{},{},{},{},{},{},{},{most},\
+                 {most_rank}",
+                metric.count,
                 metric.metric,
                 metric.unit,
                 metric.sum,
@@ -92,14 +96,36 @@ fn text(view: &ProfileView) -> String {
             "ns" if all_ns > 0 => format!("{:.1} %", sum as f64 * 100.0 / all_ns as f64),
             _ => String::new(),
         };
-        let most = all.iter().filter_map(|metric| metric.top.first()).max_by_key(|top| top.value);
-        let most = most.map_or_else(String::new, |top| format!("{} by {}", show_value(metric, top.value), top.rank));
+        let most = most(&all);
         let total = show_value(metric, u64::try_from(sum).unwrap_or(u64::MAX));
         rows.push(vec![metric.metric.clone(), share, total, show_value(metric, mean), most]);
     }
+    rows.extend(counters(&view.epochs));
     let each = format!("A RANK IN {}", show_ns(last.period_ns));
     text.push_str(&table(&["METRIC", "SHARE", "ALL", &each, "MOST"], rows));
     text
+}
+
+/// The largest value of all, and whose it is.
+fn most(all: &[MetricView]) -> String {
+    let tops = all.iter().filter_map(|metric| Some((metric, metric.top.first()?)));
+    let most = tops.max_by_key(|(_, top)| top.value);
+    most.map_or_else(String::new, |(metric, top)| format!("{} by {}", show_value(metric, top.value), top.rank))
+}
+
+/// What programs count themselves: there is no sense in adding up what they were in each epoch.
+fn counters(epochs: &[EpochView]) -> Vec<Vec<String>> {
+    let mut by_name = BTreeMap::<&str, Vec<MetricView>>::new();
+    for counter in epochs.iter().flat_map(|epoch| &epoch.counters) {
+        by_name.entry(&counter.metric).or_default().push(counter.clone());
+    }
+    let row = |(name, all): (&str, Vec<MetricView>)| {
+        let sum: u128 = all.iter().map(|counter| u128::from(counter.sum)).sum();
+        let count: u128 = all.iter().map(|counter| u128::from(counter.count)).sum();
+        let mean = sum / count.max(1);
+        vec![name.to_owned(), String::new(), String::new(), mean.to_string(), most(&all)]
+    };
+    by_name.into_iter().map(row).collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coppice_api::job::JobState;
+use coppice_api::overlay::EpochView;
 use coppice_protocol::retain::HeldAs;
 
 use super::helpers::Helper;
@@ -11,7 +12,9 @@ use super::job::Job;
 use super::node::Node;
 use super::{Controller, Now};
 use crate::limits::{METRICS_HELPERS_MAX, METRICS_JOBS_MAX, METRICS_NODES_MAX};
-use crate::metrics::seen::{HelperSeen, JOB_STATES, JobSeen, NodeSeen, RecordsSeen, Seen, node_state_name};
+use crate::metrics::seen::{
+    HelperSeen, JOB_STATES, JobSeen, NodeSeen, OverlaySeen, RecordsSeen, Seen, node_state_name,
+};
 use crate::plant::Plant;
 
 impl<P: Plant> Controller<P> {
@@ -33,7 +36,12 @@ impl<P: Plant> Controller<P> {
             node_states: self.nodes.by_state().map(|(state, count)| (node_state_name(state), count)).collect(),
             nodes: self.nodes.iter().take(METRICS_NODES_MAX).map(Node::seen).collect(),
             job_states,
-            jobs: self.jobs.values().take(METRICS_JOBS_MAX).map(|job| job.seen(now)).collect(),
+            jobs: self
+                .jobs
+                .values()
+                .take(METRICS_JOBS_MAX)
+                .map(|job| job.seen(self.overlays.last(job.id), now))
+                .collect(),
             helpers: std::iter::once(fabric).chain(io_nodes).take(METRICS_HELPERS_MAX).collect(),
             helpers_all: 1 + self.psets.len(),
             records: RecordsSeen { waiting: self.records.waiting(), trouble: self.records.trouble(now) },
@@ -75,7 +83,7 @@ impl Job {
         }
     }
 
-    fn seen(&self, now: Now) -> JobSeen {
+    fn seen(&self, overlay: Option<&EpochView>, now: Now) -> JobSeen {
         JobSeen {
             job: self.id.0,
             name: self.submission.name.clone(),
@@ -85,6 +93,7 @@ impl Job {
             nodes: self.submission.nodes_wanted(),
             age: Duration::from_nanos(now.realtime_ns.saturating_sub(self.times.submitted_ns)),
             staged_bytes: self.staged.iter().map(|staged| staged.bytes).fold(0, u64::saturating_add),
+            overlay: overlay.map(OverlaySeen::of),
         }
     }
 }

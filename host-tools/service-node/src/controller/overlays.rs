@@ -56,6 +56,11 @@ impl Overlays {
         u64::try_from(now.instant.saturating_duration_since(origin).as_nanos()).unwrap_or(u64::MAX)
     }
 
+    /// The last epoch of a job's.
+    pub(super) fn last(&self, job: JobId) -> Option<&EpochView> {
+        self.all.get(&job)?.last.as_ref()
+    }
+
     /// When one of them wants to know what time it is.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let next_ns = self.all.values().filter_map(|overlay| overlay.front_end.poll_timeout()).min()?;

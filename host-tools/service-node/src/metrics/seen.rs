@@ -6,6 +6,7 @@ use std::time::Duration;
 use coppice_api::cluster::ClusterView;
 use coppice_api::job::{EXIT_COPPICE, JobState};
 use coppice_api::node::NodeState;
+use coppice_api::overlay::{EpochView, MetricView};
 use coppice_protocol::control::MemoryStatus;
 use coppice_protocol::ras::RasEvent;
 use coppice_protocol::text::ByteString;
@@ -84,6 +85,46 @@ pub struct JobSeen {
     pub age: Duration,
     /// Files that its nodes have in their memory before it starts, bytes.
     pub staged_bytes: u64,
+    /// What its overlay has gathered last, if it has one.
+    pub overlay: Option<OverlaySeen>,
+}
+
+/// The last epoch of a job's overlay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverlaySeen {
+    /// Ranks that are in it.
+    pub ranks: u64,
+    /// What is measured of them, and counters that they offer.
+    pub metrics: Vec<MetricSeen>,
+}
+
+/// One thing that is measured of ranks, together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricSeen {
+    /// What it is called.
+    pub metric: String,
+    /// What its values count, as in [`MetricView::unit`].
+    pub unit: String,
+    /// All values together.
+    pub sum: u64,
+    /// Their mean.
+    pub mean: u64,
+    /// The largest.
+    pub most: u64,
+}
+
+impl OverlaySeen {
+    /// Of this epoch.
+    pub(crate) fn of(epoch: &EpochView) -> Self {
+        let seen = |view: &MetricView| MetricSeen {
+            metric: view.metric.clone(),
+            unit: view.unit.clone(),
+            sum: view.sum,
+            mean: view.mean,
+            most: view.top.first().map_or(0, |top| top.value),
+        };
+        Self { ranks: epoch.ranks, metrics: epoch.metrics.iter().chain(&epoch.counters).map(seen).collect() }
+    }
 }
 
 /// The fabric or an I/O node.

@@ -10,7 +10,9 @@ use coppice_protocol::control::MemoryStatus;
 use coppice_protocol::text::ByteString;
 
 use super::host::{ProcessSeen, Usage};
-use super::seen::{Counts, Distribution, JobEnd, JobSeen, NodeSeen, RecordsSeen, Seen, StoredSeen};
+use super::seen::{
+    Counts, Distribution, JobEnd, JobSeen, MetricSeen, NodeSeen, OverlaySeen, RecordsSeen, Seen, StoredSeen,
+};
 use super::{Format, Slots, Snapshot, text};
 use crate::output::keeper::Kept;
 
@@ -65,7 +67,25 @@ fn job(job: u64, name: impl Into<ByteString>, state: JobState) -> JobSeen {
         nodes: 2,
         age: Duration::from_millis(2500),
         staged_bytes: 77,
+        overlay: None,
     }
+}
+
+fn overlay() -> OverlaySeen {
+    let metric = |metric: &str, unit: &str, mean: u64| MetricSeen {
+        metric: metric.into(),
+        unit: unit.into(),
+        sum: 4 * mean,
+        mean,
+        most: 2 * mean,
+    };
+    let metrics = vec![
+        metric("user", "ns", 250_000_000),
+        metric("pages-resident", "pages", 3),
+        metric("calls", "times", 40),
+        metric("counter:steps", "count", 7),
+    ];
+    OverlaySeen { ranks: 4, metrics }
 }
 
 fn snapshot() -> Snapshot {
@@ -97,7 +117,10 @@ fn snapshot() -> Snapshot {
             nodes: vec![ready, node(1, NodeState::Waiting)],
             job_states: BTreeMap::from([("queued", 1), ("running", 2), ("starting", 0)]),
             jobs: vec![
-                job(4, &b"./a \"b\"\\\nc\x1b\xff\xc3\xa9{x=\"y\"} 1"[..], JobState::Running),
+                JobSeen {
+                    overlay: Some(overlay()),
+                    ..job(4, &b"./a \"b\"\\\nc\x1b\xff\xc3\xa9{x=\"y\"} 1"[..], JobState::Running)
+                },
                 job(5, "\u{fc}".repeat(1000), JobState::Queued),
             ],
             helpers: Vec::new(),

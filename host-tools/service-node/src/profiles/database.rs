@@ -145,23 +145,66 @@ impl Profiles {
                     of: row.get("of")?,
                     missing: row.get("missing")?,
                     metrics: Vec::new(),
+                    counters: Vec::new(),
+                    counters_dropped: read(row, "counters_dropped")?,
+                    node_count: read(row, "node_count")?,
+                    nodes: Vec::new(),
                 })
             })?
             .collect::<Result<Vec<_>, _>>()?;
         epochs.reverse();
-        let mut statement = self
-            .0
-            .prepare("SELECT * FROM metrics WHERE job = ?1 AND generation = ?2 AND epoch = ?3 ORDER BY metric")?;
+        let mut statement = self.0.prepare(
+            "SELECT * FROM metrics WHERE job = ?1 AND generation = ?2 AND epoch = ?3 ORDER BY of_what, metric",
+        )?;
         for view in &mut epochs {
             let key = params![clamped(job.0), view.generation, clamped(view.epoch)];
-            let metrics = statement.query_map(key, |row| Ok((metric(row)?, row.get::<_, String>("top")?)))?;
+            let metrics = statement
+                .query_map(key, |row| Ok((metric(row)?, row.get::<_, String>("top")?, row.get("of_what")?)))?;
             for row in metrics {
-                let (metric, top) = row?;
+                let (metric, top, of_what): (MetricView, String, String) = row?;
                 let top: Vec<TopView> = serde_json::from_str(&top).map_err(|_| ProfileError::Damaged("ranks"))?;
-                view.metrics.push(MetricView { top, ..metric });
+                let of = OF_WHAT.into_iter().find(|of| of.name() == of_what).ok_or(ProfileError::Damaged("metrics"))?;
+                of.metrics_mut(view).push(MetricView { top, ..metric });
             }
         }
         Ok(epochs)
+    }
+}
+
+/// What a metric is told of.
+#[derive(Clone, Copy)]
+enum OfWhat {
+    Counter,
+    Node,
+    Rank,
+}
+
+const OF_WHAT: [OfWhat; 3] = [OfWhat::Counter, OfWhat::Node, OfWhat::Rank];
+
+impl OfWhat {
+    /// As the table has it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Node => "node",
+            Self::Rank => "rank",
+        }
+    }
+
+    fn metrics(self, view: &EpochView) -> &[MetricView] {
+        match self {
+            Self::Counter => &view.counters,
+            Self::Node => &view.nodes,
+            Self::Rank => &view.metrics,
+        }
+    }
+
+    fn metrics_mut(self, view: &mut EpochView) -> &mut Vec<MetricView> {
+        match self {
+            Self::Counter => &mut view.counters,
+            Self::Node => &mut view.nodes,
+            Self::Rank => &mut view.metrics,
+        }
     }
 }
 
@@ -169,6 +212,7 @@ fn metric(row: &Row<'_>) -> rusqlite::Result<MetricView> {
     Ok(MetricView {
         metric: row.get("metric")?,
         unit: row.get("unit")?,
+        count: read(row, "count")?,
         sum: read(row, "sum")?,
         least: read(row, "least")?,
         least_rank: row.get("least_rank")?,
@@ -183,8 +227,9 @@ fn metric(row: &Row<'_>) -> rusqlite::Result<MetricView> {
 
 fn add_epoch(transaction: &Transaction<'_>, job: JobId, view: &EpochView) -> Result<(), ProfileError> {
     let (job, epoch) = (clamped(job.0), clamped(view.epoch));
-    transaction.prepare_cached("INSERT OR REPLACE INTO epochs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?.execute(
-        params![
+    transaction
+        .prepare_cached("INSERT OR REPLACE INTO epochs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?
+        .execute(params![
             job,
             view.generation,
             epoch,
@@ -192,20 +237,24 @@ fn add_epoch(transaction: &Transaction<'_>, job: JobId, view: &EpochView) -> Res
             clamped(view.end_ns),
             clamped(view.ranks),
             view.of,
-            view.missing
-        ],
-    )?;
+            view.missing,
+            clamped(view.counters_dropped),
+            clamped(view.node_count)
+        ])?;
     let mut statement = transaction.prepare_cached(
-        "INSERT OR REPLACE INTO metrics VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        "INSERT OR REPLACE INTO metrics VALUES
+             (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
     )?;
-    for metric in &view.metrics {
+    for (of, metric) in OF_WHAT.into_iter().flat_map(|of| of.metrics(view).iter().map(move |metric| (of, metric))) {
         let top = serde_json::to_string(&metric.top).map_err(|_| ProfileError::Damaged("ranks"))?;
         statement.execute(params![
             job,
             view.generation,
             epoch,
+            of.name(),
             metric.metric,
             metric.unit,
+            clamped(metric.count),
             clamped(metric.sum),
             clamped(metric.least),
             metric.least_rank,
@@ -263,6 +312,7 @@ mod tests {
         let metric = |name: &str| MetricView {
             metric: name.into(),
             unit: "ns".into(),
+            count: 4,
             sum: 10 + epoch,
             least: 1,
             least_rank: 3,
@@ -282,6 +332,11 @@ mod tests {
             of: 5,
             missing: "2".into(),
             metrics: vec![metric("kernel"), metric("user")],
+            counters: vec![metric("counter:kernel")],
+            counters_dropped: 2,
+            node_count: 3,
+            // Whatever they are called, they are nodes'.
+            nodes: vec![metric("idle"), metric("user")],
         }
     }
 
@@ -324,9 +379,9 @@ mod tests {
         let gaps: Vec<u64> = numbers.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(gaps.first() > gaps.last(), "the oldest have the largest gaps");
         assert_eq!(gaps.last(), Some(&1));
-        assert!(kept.iter().all(|epoch| epoch.metrics.len() == 2));
+        assert!(kept.iter().all(|epoch| epoch.metrics.len() == 2 && epoch.nodes.len() == 2));
         let rows: i64 = profiles.0.query_row("SELECT count(*) FROM metrics", [], |row| row.get(0)).expect("a count");
-        assert_eq!(rows, 2 * kept.len() as i64, "nothing is left of others");
+        assert_eq!(rows, 5 * kept.len() as i64, "nothing is left of others");
     }
 
     #[test]

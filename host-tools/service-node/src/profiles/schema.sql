@@ -7,6 +7,8 @@ CREATE TABLE epochs (
     ranks INTEGER NOT NULL,
     of INTEGER NOT NULL,
     missing TEXT NOT NULL,
+    counters_dropped INTEGER NOT NULL,
+    node_count INTEGER NOT NULL,
     PRIMARY KEY (job, generation, epoch)
 ) STRICT, WITHOUT ROWID;
 
@@ -16,8 +18,11 @@ CREATE TABLE metrics (
     job INTEGER NOT NULL,
     generation INTEGER NOT NULL,
     epoch INTEGER NOT NULL,
+    -- What it is told of: `rank`, `node`, or `counter`, which ranks offer themselves.
+    of_what TEXT NOT NULL,
     metric TEXT NOT NULL,
     unit TEXT NOT NULL,
+    count INTEGER NOT NULL,
     sum INTEGER NOT NULL,
     least INTEGER NOT NULL,
     least_rank INTEGER NOT NULL,
@@ -27,7 +32,7 @@ CREATE TABLE metrics (
     p90 INTEGER NOT NULL,
     p99 INTEGER NOT NULL,
     top TEXT NOT NULL,
-    PRIMARY KEY (job, generation, epoch, metric)
+    PRIMARY KEY (job, generation, epoch, of_what, metric)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE samplings (

@@ -1,7 +1,7 @@
 //! Overlays and what they have gathered, as users see them.
 
-use coppice_api::overlay::{EpochView, MetricView, MissingView, OverlayState, ProcessView, TopView};
-use coppice_protocol::overlay::{FrontEnd, Metric, Part, Source, Standing, Summary, Unit};
+use coppice_api::overlay::{COUNTER, EpochView, MetricView, MissingView, OverlayState, ProcessView, TopView};
+use coppice_protocol::overlay::{FrontEnd, Metric, NodeMetric, Part, Source, Standing, Summary, Unit};
 
 use super::in_ranges;
 
@@ -66,18 +66,33 @@ pub(super) fn epoch_view(front_end: &FrontEnd, part: &Part) -> EpochView {
         ranks: part.ranks().count(),
         of: subject.size,
         missing: missing.as_ref().map_or_else(|| "many".to_owned(), in_ranges),
-        metrics: Metric::ALL.into_iter().filter_map(|metric| metric_view(metric, &part.summary(metric))).collect(),
+        metrics: Metric::ALL
+            .into_iter()
+            .filter_map(|metric| metric_view(metric.name().to_owned(), metric.unit(), &part.summary(metric)))
+            .collect(),
+        counters: part
+            .counters()
+            .iter()
+            .filter_map(|(name, summary)| metric_view(format!("{COUNTER}{name}"), Unit::Now, summary))
+            .collect(),
+        counters_dropped: part.counters().dropped(),
+        node_count: part.nodes().count(),
+        nodes: NodeMetric::ALL
+            .into_iter()
+            .filter_map(|metric| metric_view(metric.name().to_owned(), metric.unit(), &part.node_summary(metric)))
+            .collect(),
     }
 }
 
 /// Of nobody there is nothing to be said.
-fn metric_view(metric: Metric, summary: &Summary) -> Option<MetricView> {
+fn metric_view(metric: String, of: Unit, summary: &Summary) -> Option<MetricView> {
     let (least, least_rank) = summary.least()?;
     let quantile = |part: f64| summary.sketch().quantile(part).unwrap_or_default();
     let top = summary.top().iter().map(|(value, rank)| TopView { rank: rank.0, value: *value }).collect();
     Some(MetricView {
-        metric: metric.name().to_owned(),
-        unit: unit(metric).to_owned(),
+        metric,
+        unit: unit(of).to_owned(),
+        count: summary.count(),
         sum: u64::try_from(summary.sum()).unwrap_or(u64::MAX),
         least,
         least_rank: least_rank.0,
@@ -90,12 +105,71 @@ fn metric_view(metric: Metric, summary: &Summary) -> Option<MetricView> {
     })
 }
 
-fn unit(metric: Metric) -> &'static str {
-    match metric.unit() {
+fn unit(of: Unit) -> &'static str {
+    match of {
         Unit::Nanoseconds | Unit::NanosecondsNow => "ns",
         Unit::Times => "times",
         Unit::Bytes | Unit::BytesNow => "bytes",
-        Unit::Now => "now",
+        Unit::Now => "count",
         Unit::Pages | Unit::PagesNow => "pages",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use coppice_protocol::ids::{NodeId, Rank};
+    use coppice_protocol::overlay::{
+        CounterName, Counters, FrontEnd, Layout, METRICS, Metric, NODE_METRICS, NodeMetric, Part, Subject,
+    };
+    use coppice_protocol::ranks::Ranks;
+
+    use super::epoch_view;
+
+    fn front_end() -> FrontEnd {
+        let nodes = BTreeMap::from([(NodeId(7), Ranks::range(Rank(0), 4))]);
+        let subject = Subject { size: 4, nodes, layout: Layout::Average, period_ns: 1_000_000_000 };
+        FrontEnd::new(3, subject, 0)
+    }
+
+    fn part() -> Part {
+        let mut all = Part::none(5);
+        for (rank, counter) in [(0, Some(10)), (1, None), (3, Some(0))] {
+            let mut values = [0; METRICS];
+            values[Metric::Calls as usize] = u64::from(rank) * 4;
+            let name = CounterName::new(b"steps").expect("a name");
+            let counters = Counters::of(Rank(rank), counter.map(|value| (name, value)));
+            all.merge(&Part::of(5, Rank(rank), &values).with(counters)).expect("others");
+        }
+        let mut values = [0; NODE_METRICS];
+        values[NodeMetric::Cores as usize] = 2;
+        all.merge(&Part::of_node(5, NodeId(7), &values)).expect("others");
+        all
+    }
+
+    #[test]
+    fn what_is_told_of_ranks_nodes_and_counters_is_of_these() {
+        let view = epoch_view(&front_end(), &part());
+        assert_eq!((view.generation, view.ranks, view.of, view.missing.as_str()), (3, 3, 4, "2"));
+        let of = |metrics: &[coppice_api::overlay::MetricView], name: &str| {
+            let found = metrics.iter().find(|metric| metric.metric == name).expect(name);
+            (found.unit.clone(), found.count, found.sum, found.top[0].rank, found.least_rank)
+        };
+        assert_eq!(of(&view.metrics, "calls"), ("times".into(), 3, 16, 3, 0));
+        // What nobody did is told of as that.
+        assert_eq!(of(&view.metrics, "user"), ("ns".into(), 3, 0, 0, 0));
+        assert_eq!(view.metrics.len(), METRICS);
+        assert_eq!(of(&view.counters, "counter:steps"), ("count".into(), 2, 10, 0, 3));
+        assert_eq!((view.counters.len(), view.counters_dropped), (1, 0));
+        assert_eq!((view.node_count, view.nodes.len()), (1, NODE_METRICS));
+        assert_eq!(of(&view.nodes, "cores"), ("count".into(), 1, 2, 7, 7));
+        assert_eq!(of(&view.nodes, "idle"), ("ns".into(), 1, 0, 7, 7));
+    }
+
+    #[test]
+    fn of_nobody_nothing_is_told() {
+        let view = epoch_view(&front_end(), &Part::none(5));
+        assert!(view.metrics.is_empty() && view.counters.is_empty() && view.nodes.is_empty());
     }
 }
