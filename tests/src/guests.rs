@@ -87,6 +87,7 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     let script = source.with_extension("ld");
     let mut inputs = headers(&sources.join(directory));
     inputs.extend(headers(&sources.join(directory).join(name)));
+    inputs.extend(headers(&sources.join("../../docs/include")));
     if toolchain == Toolchain::Bare {
         inputs.push(script.clone());
     }
