@@ -46,8 +46,8 @@ pub(crate) fn heard(realtime_ns: u64) {
     wall.offset_ns.store(better_offset(known, heard), Ordering::Relaxed);
 }
 
-/// By how much the wall clock differed from what the last ping said when that came, ns: by what the ping was late on its
-/// way, if it was, and by what the clock had fallen behind since the ping that it follows. 0 before the first one.
+/// By how much the wall clock differed from what the last ping said when that came, ns: by what the ping was late on
+/// its way, if it was, and by what the clock had fallen behind since the ping that it follows. 0 before the first one.
 pub(crate) fn off_ping_ns() -> u64 {
     wall().off_ping_ns.load(Ordering::Relaxed)
 }

@@ -1,8 +1,8 @@
 //! Counters that programs offer themselves, by names of their own.
 //!
 //! What is kept of them has a limit, and stays the same in whichever order parts come together: the first names of all
-//! that there are, in their order, are in the first ones of each part that has them, so that what is kept of them in the
-//! end was never left out on the way.
+//! that there are, in their order, are in the first ones of each part that has them, so that what is kept of them in
+//! the end was never left out on the way.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;

@@ -79,8 +79,8 @@ impl RunOverlay {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 An overlay looks at what each rank of a job does: its time in the program and in the kernel, what it waits for, page \
-faults, calls, bytes, and counters that the program offers itself; and at each node: its memory, its network card, idle \
-cores. Processes on the job's own nodes bring that together, epoch by epoch, and the service node \
+faults, calls, bytes, and counters that the program offers itself; and at each node: its memory, its network card, \
+idle cores. Processes on the job's own nodes bring that together, epoch by epoch, and the service node \
 records it for `coppice profile`. What is shown of the last epoch says how many ranks are in it; ranks that are \
 missing are named, and since when.\n\nExamples:\n  \
     coppice run --overlay -n 8 ./solve     with one from the beginning\n  \

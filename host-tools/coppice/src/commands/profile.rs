@@ -39,8 +39,8 @@ pub(crate) async fn profile(client: &Client, arguments: &Profile) -> anyhow::Res
 /// A line for each epoch and metric. What it is of is a rank or a node; what is called least and most rank is that.
 fn csv(view: &ProfileView) -> String {
     let mut text = String::from(
-        "generation,epoch,end_ns,period_ns,ranks,of,of_what,count,metric,unit,sum,mean,deviation,least,least_rank,p50,p90,p99,most,\
-         most_rank\n",
+        "generation,epoch,end_ns,period_ns,ranks,of,of_what,count,metric,unit,sum,mean,deviation,least,least_rank,p50,\
+         p90,p99,most,most_rank\n",
     );
     for epoch in &view.epochs {
         let EpochView { generation, epoch: number, end_ns, period_ns, ranks, of, .. } = epoch;
@@ -49,8 +49,8 @@ fn csv(view: &ProfileView) -> String {
             let (most, most_rank) = metric.top.first().map(|top| (top.value, top.rank)).unwrap_or_default();
             let _ = writeln!(
                 text,
-                "{generation},{number},{end_ns},{period_ns},{ranks},{of},{of_what},{},{},{},{},{},{},{},{},{},{},{},{most},\
-                 {most_rank}",
+                "{generation},{number},{end_ns},{period_ns},{ranks},{of},{of_what},{},{},{},{},{},{},{},{},{},{},{},\
+                 {most},{most_rank}",
                 metric.count,
                 metric.metric,
                 metric.unit,

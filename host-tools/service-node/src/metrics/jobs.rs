@@ -48,8 +48,8 @@ pub(super) fn write(seen: &Seen, families: &mut Families<'_>) -> fmt::Result {
     families.gauges(
         Family::of(
             "job_overlay_metric",
-            "What the job's ranks did in the last epoch of its overlay, in seconds, bytes or times, or what there was at \
-             its end; pages as bytes.",
+            "What the job's ranks did in the last epoch of its overlay, in seconds, bytes or times, or what there was \
+             at its end; pages as bytes.",
         ),
         overlays().flat_map(|(job, overlay)| overlay.metrics.iter().flat_map(move |metric| stats(job, metric))),
     )

@@ -10,7 +10,7 @@ use coppice_core::executor::{SimulatedCore, spawn, spawn_program};
 use coppice_core::launch::ProcessTable;
 use coppice_core::memory::Retention;
 use coppice_core::net::Credentials;
-use coppice_core::overlay::Overlays;
+use coppice_core::overlay::{Auxiliary, Overlays};
 use coppice_core::pmi::Pmi;
 use coppice_core::process::NodeFacts;
 use coppice_core::quota::{Quota, Store};
@@ -177,8 +177,7 @@ impl Machine {
             let retained = Arc::clone(&retention);
             let neighbours = Arc::new(neighbours);
             let staging = Staging::new(Arc::clone(&neighbours) as _, Arc::clone(&quota), &retention);
-            let overlays = Overlays::new(node, Arc::clone(&neighbours) as _, Arc::clone(&quota));
-            let hearing = spawn_program(overlays.clone().listen());
+            let overlay_neighbours = Arc::clone(&neighbours) as _;
             let pmi = Pmi::new(node, neighbours, Arc::clone(&quota));
             let listening = spawn(pmi.clone().listen());
             let network = Arc::new(NoSockets);
@@ -190,6 +189,9 @@ impl Machine {
                 debug_assert_eq!(tasks, [true; 2], "there are no other tasks");
             }
             let facts = NodeFacts::new(frames, (retention_of, quota_of), network, staging, region);
+            let auxiliary = Auxiliary::new(&facts, memory_status(frames, &retained).total, Arc::default());
+            let overlays = Overlays::new(node, overlay_neighbours, Arc::clone(&quota), auxiliary);
+            let hearing = spawn_program(overlays.clone().listen());
             let table = ProcessTable::new(facts, pmi, overlays);
             let node = agent::Node {
                 credentials,

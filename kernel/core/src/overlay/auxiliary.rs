@@ -1,7 +1,7 @@
 //! The auxiliary process: what a node says of itself in each epoch, beside what its ranks do.
 //!
-//! All of it is counted or known where it happens; nothing is walked for it but the few programs and files that the node
-//! keeps.
+//! All of it is counted or known where it happens; nothing is walked for it but the few programs and files that the
+//! node keeps.
 
 use alloc::sync::Arc;
 
