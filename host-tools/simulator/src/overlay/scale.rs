@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Instant;
 
 use coppice_protocol::ids::{NodeId, Rank};
-use coppice_protocol::overlay::{self, Above, Down, Event, FrontEnd, Layout, METRICS, Subject, Up, Values};
+use coppice_protocol::overlay::{
+    self, Above, Down, Event, FrontEnd, Gathered, Layout, METRICS, NODE_METRICS, NodeValues, Subject, Up, Values,
+};
 use coppice_protocol::ranks::Ranks;
 
 use crate::random::Random;
@@ -54,7 +56,7 @@ pub struct Scale {
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Gathered {
+pub struct Outcome {
     /// Communication processes.
     pub processes: u32,
     /// Of these on the longest way.
@@ -109,7 +111,7 @@ struct World {
     /// By epoch: bytes to the front end, and all.
     bytes: BTreeMap<u64, (u64, u64)>,
     ended_ns: BTreeMap<u64, u64>,
-    gathered: Gathered,
+    gathered: Outcome,
 }
 
 fn ranks_of(scale: &Scale, node: u32) -> Ranks {
@@ -130,9 +132,14 @@ fn values(random: &mut Random) -> Values {
     values
 }
 
+/// How a node is: each a little different.
+fn node_values(random: &mut Random) -> NodeValues {
+    [(); NODE_METRICS].map(|()| random.between(10_000_000, 11_000_000))
+}
+
 /// Runs it.
 #[must_use]
-pub fn run(scale: &Scale) -> Gathered {
+pub fn run(scale: &Scale) -> Outcome {
     let begin = Instant::now();
     let nodes: BTreeMap<NodeId, Ranks> = (0..scale.nodes).map(|node| (NodeId(node), ranks_of(scale, node))).collect();
     let size = scale.nodes.saturating_mul(scale.ranks_per_node);
@@ -148,7 +155,7 @@ pub fn run(scale: &Scale) -> Gathered {
         busy: Busy::default(),
         bytes: BTreeMap::new(),
         ended_ns: BTreeMap::new(),
-        gathered: Gathered::default(),
+        gathered: Outcome::default(),
     };
     world.settle();
     world.go();
@@ -161,7 +168,7 @@ pub fn run(scale: &Scale) -> Gathered {
         world.go();
     }
     let of_epochs = |what: fn(&(u64, u64)) -> u64| world.bytes.values().map(what).max().unwrap_or_default();
-    Gathered {
+    Outcome {
         front_end_bytes: of_epochs(|(home, _)| *home),
         all_bytes: of_epochs(|(_, all)| *all),
         worked_ns: u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX),
@@ -207,8 +214,12 @@ impl World {
             }
             Happens::EpochEnds(node, epoch) => {
                 let ranks: Vec<Rank> = ranks_of(&self.scale, node).of_job(u32::MAX).collect();
-                let values = ranks.into_iter().map(|rank| (rank, values(&mut self.random))).collect();
-                self.nodes[node as usize].submit(epoch, &values);
+                let gathered = Gathered {
+                    ranks: ranks.into_iter().map(|rank| (rank, values(&mut self.random))).collect(),
+                    node: Some(node_values(&mut self.random)),
+                    ..Gathered::default()
+                };
+                self.nodes[node as usize].submit(epoch, &gathered);
                 self.flush(node);
             }
         }

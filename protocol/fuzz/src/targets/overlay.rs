@@ -72,7 +72,7 @@ pub(super) fn run(mut data: &[u8]) -> u64 {
                 said.push_str(&format!("{heard:?}"));
             }
         }
-        node.submit(now_ns / PAUSE_NS, &BTreeMap::from([(Rank(2), [7; METRICS])]));
+        node.submit(now_ns / PAUSE_NS, &BTreeMap::from([(Rank(2), [7; METRICS])]).into());
         node.handle_timeout(now_ns);
         let mut outputs = 0;
         while let Some((above, message)) = node.poll_transmit(now_ns) {

@@ -74,6 +74,10 @@ mod tests {
             of: 4,
             missing: String::new(),
             metrics: Vec::new(),
+            node_count: 0,
+            nodes: Vec::new(),
+            counters: Vec::new(),
+            counters_dropped: 0,
         }
     }
 
@@ -81,6 +85,7 @@ mod tests {
         MetricView {
             metric: "calls".into(),
             unit: "times".into(),
+            count: 0,
             sum,
             least,
             least_rank: 0,
