@@ -412,8 +412,8 @@ pub const OVERLAY_PERIOD_NS_MIN: u64 = 10_000_000;
 /// … and at most that.
 pub const OVERLAY_PERIOD_NS_MAX: u64 = 3_600_000_000_000;
 
-/// Orders of a front end that an I/O node keeps for each node of a job, to say them again when a connection was lost; the
-/// oldest go first.
+/// Orders of a front end that an I/O node keeps for each node of a job, to say them again when a connection was lost;
+/// the oldest go first.
 pub const OVERLAY_ORDERS_KEPT_MAX: usize = 256;
 
 /// Epochs for which a front end knows which ranks were missing since then; beyond, the two last ones count as one.

@@ -3,9 +3,8 @@
 //! A cluster is one `coppiced` process. It answers HTTP/1.1 on a Unix socket that only its user may open; where that
 //! socket and everything else of a cluster lies is [`paths`]. Listings and orders are JSON ([`cluster`], [`node`],
 //! [`job`], [`checkpoint`], [`inspect`], [`keep`], [`link`], [`overlay`], [`ras`], [`program`], [`retain`]); what a job
-//! writes, or is kept of that ([`output`]), comes as binary frames ([`stream`]), so that output is neither encoded nor copied more
-//! than needed.
-//! [`client`] is the typed way to all of it.
+//! writes, or is kept of that ([`output`]), comes as binary frames ([`stream`]), so that output is neither encoded nor
+//! copied more than needed. [`client`] is the typed way to all of it.
 //!
 //! Names, paths, arguments and variables are bytes on Linux. In JSON they are strings; one that is not UTF-8 is an
 //! object with its bytes in hexadecimal instead, such as `{"bytes":"66ff6f"}` ([`ByteString`]).

@@ -8,8 +8,8 @@
 //! All numbers are little-endian. The signature tells the jobs of a node apart. The MAC is the first half of a keyed
 //! BLAKE3 over the header before it and a digest of the body, XXH3 with a seed that the nodes of the job alone have, as
 //! parts are said often and by all nodes: together that is one block of the hash. Keys and signature are made of the
-//! job's key. There is no handshake: a frame that is heard twice has nothing counted twice ([`super::Part`], and the number of a message about [`super::Stacks`]), and which
-//! start of an overlay it is for is in the body.
+//! job's key. There is no handshake: a frame that is heard twice has nothing counted twice ([`super::Part`], and the
+//! number of a message about [`super::Stacks`]), and which start of an overlay it is for is in the body.
 
 use alloc::vec::Vec;
 

@@ -11,10 +11,10 @@
 //!
 //! CPs run on the job's own nodes. How many run where is a matter of [`placement`], unless a file says it
 //! ([`topology`]); which BE speaks to which IBE follows from [`attach`]. What they say is a [`Part`] of an epoch: whose
-//! it is, and a [`Summary`] for each [`Metric`]; which nodes are in it, and one for each [`NodeMetric`]; and [`Counters`]
-//! that programs offer themselves. Where programs were, if somebody wants to know, goes up beside that as [`Stacks`],
-//! which are of no epoch and of no rank: nothing of them is said again, so that nothing is counted twice, and what
-//! somebody has of them who dies is lost.
+//! it is, and a [`Summary`] for each [`Metric`]; which nodes are in it, and one for each [`NodeMetric`]; and
+//! [`Counters`] that programs offer themselves. Where programs were, if somebody wants to know, goes up beside that as
+//! [`Stacks`], which are of no epoch and of no rank: nothing of them is said again, so that nothing is counted twice,
+//! and what somebody has of them who dies is lost.
 
 pub mod attach;
 mod back_ends;

@@ -33,7 +33,7 @@ fn processor() -> Duration {
 
 mod shapes {
     /// Steps of a tenth of a round.
-    const TENTH: u64 = 100_000;
+    const TENTH: u64 = 1_000_000;
 
     /// Waits for the one before.
     fn step(sum: u64, number: u64) -> u64 {

@@ -48,6 +48,7 @@ mod names;
 mod objects;
 mod objects_listed;
 mod overlay;
+mod overlay_profile;
 mod pmi;
 mod pmi_names;
 mod pmix;

@@ -88,8 +88,8 @@ fn what_is_told_of_ranks_is_what_they_did() {
     let sleep = sum(&epochs, "sleep");
     let rests = 3 * (700 + 2 * 1200) * 1_000_000;
     assert!((rests * 2 / 3..=rests * 11 / 10).contains(&sleep), "{sleep} of {rests} ns");
-    // All of the time of the ranks is somewhere. A node that is late to look has more of it in an epoch, and less in the
-    // next.
+    // All of the time of the ranks is somewhere. A node that is late to look has more of it in an epoch, and less in
+    // the next.
     let whole: Vec<Value> = epochs.iter().filter(|epoch| number(epoch, "ranks") == 3).cloned().collect();
     let times = ["user", "kernel", "futex", "network", "file", "input", "sleep", "page", "ready"];
     let all: u64 = times.iter().map(|metric| sum(&whole, metric)).sum();
@@ -99,8 +99,8 @@ fn what_is_told_of_ranks_is_what_they_did() {
     assert_near(all, 3 * elapsed, 3 * 3 * period / 2, "all of the time");
 }
 
-/// The process on node 1 dies with its node, and later two at once: those below it are heard in the same run, and who is
-/// missing is said.
+/// The process on node 1 dies with its node, and later two at once: those below it are heard in the same run, and who
+/// is missing is said.
 #[test]
 fn who_is_below_a_process_that_dies_goes_on_being_heard() {
     let cluster = Cluster::up(8);

@@ -1,5 +1,5 @@
-//! Overlays of jobs: what the front end says to nodes, which is said again when a connection was lost, and what they say
-//! to it.
+//! Overlays of jobs: what the front end says to nodes, which is said again when a connection was lost, and what they
+//! say to it.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,6 +1,6 @@
 //! The overlay of a job on very many nodes, on which nothing goes wrong: how long it takes to start, when the front end
-//! has an epoch, and how many bytes come there. The machines are the real ones; what the nodes' processors and the links
-//! take is reckoned.
+//! has an epoch, and how many bytes come there. The machines are the real ones; what the nodes' processors and the
+//! links take is reckoned.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

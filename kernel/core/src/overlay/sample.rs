@@ -32,7 +32,8 @@ impl Samples {
         Seen { values: process.values(), counters: process.offered.all() }
     }
 
-    /// Where a rank was since this was asked last, as far as it was to be looked, and how often it is to be from now on.
+    /// Where a rank was since this was asked last, as far as it was to be looked, and how often it is to be from now
+    /// on.
     pub(super) fn places(process: &Process, sample_period_ns: Option<u64>) -> Stacks {
         process.sample(sample_period_ns.unwrap_or_default());
         process.take_stacks()

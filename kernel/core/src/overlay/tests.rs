@@ -237,7 +237,8 @@ fn callers_are_bounded() {
     assert_eq!(done, Ok(()));
 }
 
-/// Of a job on one node nothing is left when its last rank has ended; of one on several what is heard from others stays.
+/// Of a job on one node nothing is left when its last rank has ended; of one on several what is heard from others
+/// stays.
 #[test]
 fn what_nobody_wants_goes_with_the_last_rank() {
     let done = run_to_end(async {
