@@ -79,7 +79,7 @@ impl Nodes {
 
     fn end_epoch(&mut self, cluster: &mut Cluster, epoch: u64) {
         for (id, node) in &mut self.nodes {
-            node.submit(epoch, &BTreeMap::from([(Rank(id.0), [u64::from(id.0) + 1; METRICS])]));
+            node.submit(epoch, &BTreeMap::from([(Rank(id.0), [u64::from(id.0) + 1; METRICS])]).into());
         }
         self.talk(cluster);
     }

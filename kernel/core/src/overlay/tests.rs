@@ -17,11 +17,11 @@ use coppice_protocol::ranks::Ranks;
 use coppice_protocol::world::{JobKey, World};
 use spin::Mutex;
 
-use super::Overlays;
+use super::{Auxiliary, Overlays};
 use crate::executor::{self, run_to_end};
 use crate::limits::{OVERLAY_CALLERS_MAX, OVERLAY_STRANGER_NS_MAX, OVERLAY_WRITE_NS_MAX};
 use crate::net::testing::fabric::{Fabric, Faults, Station};
-use crate::process::testing::{order, pool};
+use crate::process::testing::{node_facts, order, pool};
 use crate::process::{JobOnNode, JobsOnNode};
 use crate::quota::Quota;
 use crate::quota::tests::quota;
@@ -52,7 +52,9 @@ impl Cluster {
         let node = |id: u32| {
             let (id, quota) = (NodeId(id), quota());
             let stack: Stack<Station> = fabric.stack(id.address());
-            let overlays = Overlays::new(id, Arc::new(stack), Arc::clone(&quota));
+            let facts = node_facts(pool(), Arc::new(stack.clone()));
+            let auxiliary = Auxiliary::new(&facts, 0, Arc::default());
+            let overlays = Overlays::new(id, Arc::new(stack), Arc::clone(&quota), auxiliary);
             assert!(executor::spawn_program(overlays.clone().listen()).is_ok());
             let launch = Launch { first: Rank(id.0), world: world.clone(), ..order(count) };
             let job = Arc::new(JobsOnNode::default()).enter(&launch, pool(), &quota).expect("memory");

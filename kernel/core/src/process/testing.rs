@@ -77,7 +77,7 @@ impl Drop for Lease {
     }
 }
 
-fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFacts {
+pub(crate) fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) -> NodeFacts {
     let retention = Arc::<Retention>::default();
     let quota = Arc::new(Quota::new(Store::new(frames, retention.clone())));
     let staging = Staging::new(Arc::new(Nowhere), Arc::clone(&quota), &retention);

@@ -1,3 +1,5 @@
+//! Stacks that are counted, merged, written and read.
+
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 

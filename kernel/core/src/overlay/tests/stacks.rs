@@ -16,7 +16,7 @@ use spin::Mutex;
 use crate::executor;
 use crate::limits::{OVERLAY_NODE_BYTES, OVERLAY_STACKS_BYTES};
 use crate::net::testing::Nowhere;
-use crate::overlay::{Overlays, Say};
+use crate::overlay::{Auxiliary, Overlays, Say};
 use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES};
 use crate::quota::Quota;
 use crate::thread;
@@ -53,7 +53,8 @@ impl Overlay {
             period_ns: 100 * MS,
             sample_period_ns,
         };
-        let overlays = Overlays::new(NODE, Arc::new(Nowhere), quota(&bench));
+        let auxiliary = Auxiliary::new(&bench.process.node, 0, Arc::default());
+        let overlays = Overlays::new(NODE, Arc::new(Nowhere), quota(&bench), auxiliary);
         let front_end = FrontEnd::new(1, subject, executor::now_ns());
         Self { bench, overlays, front_end, said: Arc::default(), number: 0, events: Vec::new() }
     }
