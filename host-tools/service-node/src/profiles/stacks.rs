@@ -235,6 +235,10 @@ mod tests {
                 of: 1,
                 missing: String::new(),
                 metrics: Vec::new(),
+                counters: Vec::new(),
+                counters_dropped: 0,
+                node_count: 0,
+                nodes: Vec::new(),
             };
             ProfileOrder::Epoch(JobId(job), Box::new(view))
         };

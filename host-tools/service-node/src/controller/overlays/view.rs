@@ -129,7 +129,8 @@ mod tests {
 
     fn front_end() -> FrontEnd {
         let nodes = BTreeMap::from([(NodeId(7), Ranks::range(Rank(0), 4))]);
-        let subject = Subject { size: 4, nodes, layout: Layout::Average, period_ns: 1_000_000_000 };
+        let subject =
+            Subject { size: 4, nodes, layout: Layout::Average, period_ns: 1_000_000_000, sample_period_ns: 0 };
         FrontEnd::new(3, subject, 0)
     }
 
