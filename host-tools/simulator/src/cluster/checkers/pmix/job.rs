@@ -132,6 +132,15 @@ impl Job {
         self.nodes.values().any(|node| troubles.was(*node, since_ns))
     }
 
+    /// Whether it goes on without a node: one that something was the matter with, and that has no rank of it any more.
+    fn has_lost_node(&self, troubles: &Troubles) -> bool {
+        let is_lost = |node: &NodeId| {
+            let mut ranks = self.nodes.iter().filter(|(_, on)| *on == node).map(|(rank, _)| rank);
+            troubles.was(*node, self.submitted_ns) && ranks.all(|rank| self.gone_ns.contains_key(rank))
+        };
+        self.nodes.values().any(is_lost)
+    }
+
     /// Whether some began so long after others that their nodes may have been silent for those.
     fn began_late(&self) -> bool {
         let first_ns = self.first_ns.unwrap_or_default();
@@ -189,6 +198,8 @@ impl Job {
     ) -> Result<(), String> {
         let (at_ns, floor) = self.asked.remove(&rank).map_or((now_ns, 0), |asked| (asked.at_ns, asked.floor));
         let was_troubled = self.was_troubled(troubles, now_ns.saturating_sub(SILENT_NS));
+        // What such a node has kept stays out of reach for as long as the job goes on.
+        let is_out_of_reach = was_troubled || self.has_lost_node(troubles);
         let status = match reply {
             Reply::Status(status) => Status(status),
             Reply::Card(_) | Reply::Found => Status::SUCCESS,
@@ -204,7 +215,11 @@ impl Job {
                         true
                     }
                     Status::TIMEOUT => want == Want::Never && now_ns - at_ns >= SECOND_NS_MIN,
-                    Status::UNREACHABLE => was_troubled && !self.course.are_neighbours(rank, of),
+                    // Of one that went with its node that is so as long as the job is.
+                    Status::UNREACHABLE => {
+                        let is_gone = self.gone_ns.contains_key(&of);
+                        (was_troubled || is_gone) && !self.course.are_neighbours(rank, of)
+                    }
                     _ => false,
                 };
                 if is_warranted { Ok(()) } else { unwarranted() }
@@ -216,7 +231,7 @@ impl Job {
             (Ask::LookUp(..), _) => {
                 let is_warranted = match status {
                     Status::NOT_FOUND => floor == 0,
-                    Status::UNREACHABLE => was_troubled,
+                    Status::UNREACHABLE => is_out_of_reach,
                     // Its own node has to keep the question.
                     Status::OUT_OF_RESOURCE => {
                         self.nodes.get(&rank).is_some_and(|node| troubles.was_short(*node, at_ns))
@@ -228,7 +243,7 @@ impl Job {
             (Ask::Publish(round), _) => {
                 match status {
                     Status::SUCCESS => drop(self.published.insert((rank, round))),
-                    Status::UNREACHABLE if was_troubled => {}
+                    Status::UNREACHABLE if is_out_of_reach => {}
                     // And some node the name.
                     Status::OUT_OF_RESOURCE if self.nodes.values().any(|node| troubles.was_short(*node, at_ns)) => {}
                     _ => return unwarranted(),
