@@ -133,6 +133,9 @@ pub struct EpochView {
     pub period_ns: u64,
     /// Its end, ns since 1970.
     pub end_ns: u64,
+    /// When all that is in it was there, ns since 1970.
+    #[serde(default)]
+    pub came_ns: u64,
     /// How many ranks are in it …
     pub ranks: u64,
     /// … of how many.

@@ -14,6 +14,7 @@ mod launch;
 mod linux;
 mod net;
 mod node;
+mod overlay;
 mod pair;
 mod pmi;
 mod poll;
@@ -35,8 +36,8 @@ use crate::{build, setup};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only the group with this name: node, launch, io, retain, net, pmi, fences, poll, threads, frozen, checkpoint,
-    /// sections, staging, copies, pages, beside, or, simulated and only if they are named, distribution, crowd and
-    /// startup
+    /// sections, staging, copies, pages, beside, overlay, or, simulated and only if they are named, distribution, crowd,
+    /// startup and gathering
     group: Option<String>,
     /// With distribution or startup: also draw how time grows with the number of members or nodes, to this file (SVG);
     /// some minutes
@@ -76,6 +77,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("copies", staging::copies::figures),
     ("pages", staging::counted::figures),
     ("beside", staging::beside::figures),
+    ("overlay", overlay::figures),
 ];
 
 /// Measures and prints.

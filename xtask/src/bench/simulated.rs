@@ -8,14 +8,14 @@ use anyhow::Result;
 use crate::command::{cargo, run, target};
 
 /// What the groups are called, and the simulator's commands: one file to many thousands of members, the start of a job
-/// of a million ranks, and what jobs on many thousands of nodes cost the service node.
-pub(super) const NAMES: [&str; 3] = ["distribution", "startup", "crowd"];
+/// of a million ranks, what jobs on many thousands of nodes cost the service node, and their overlays.
+pub(super) const NAMES: [&str; 4] = ["distribution", "startup", "crowd", "gathering"];
 
 /// Those of them that can be drawn.
 pub(super) const DRAWN: [&str; 2] = ["distribution", "startup"];
 
-/// Prints the table of docs/distribution.md, docs/process-management.md or docs/simulation.md, and draws its plot to a
-/// file, if one is named.
+/// Prints the table of docs/distribution.md, docs/process-management.md, docs/simulation.md or docs/overlay.md, and
+/// draws its plot to a file, if one is named.
 ///
 /// # Errors
 /// If the simulator does not build or run.

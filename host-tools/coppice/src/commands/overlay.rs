@@ -90,7 +90,10 @@ fn tree(processes: &[ProcessView]) -> String {
 pub(crate) fn epoch(epoch: &EpochView) -> String {
     let missing = if epoch.missing.is_empty() { String::new() } else { format!("; without {}", epoch.missing) };
     let (end, length) = (show_time(epoch.end_ns), show_ns(epoch.period_ns));
-    let mut text = format!("{length} to {end}, {} of {} ranks{missing}\n", epoch.ranks, epoch.of);
+    // One that came before it was over came by another clock.
+    let lag =
+        epoch.came_ns.checked_sub(epoch.end_ns).map_or_else(String::new, |ns| format!(", there after {}", show_ns(ns)));
+    let mut text = format!("{length} to {end}{lag}, {} of {} ranks{missing}\n", epoch.ranks, epoch.of);
     let of_ranks = epoch.metrics.iter().filter(|metric| metric.sum > 0).map(|metric| row(metric, "by", epoch.ranks));
     // Of what a program counts it is of interest that it is 0.
     let counters = epoch.counters.iter().map(|metric| row(metric, "by", epoch.ranks));
@@ -158,6 +161,7 @@ pub(super) mod tests {
             epoch: number,
             period_ns: 1_000_000_000,
             end_ns: 1_790_000_000_000_000_000 + number * 1_000_000_000,
+            came_ns: 1_790_000_000_004_000_000 + number * 1_000_000_000,
             ranks: 3,
             of: 4,
             missing: "3".into(),

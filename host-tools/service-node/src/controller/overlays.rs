@@ -306,7 +306,7 @@ impl<P: Plant> Controller<P> {
             };
             overlay.epochs += u64::from(!is_late);
             overlay.late += u64::from(is_late);
-            let view = epoch_view(&overlay.front_end, &part);
+            let view = epoch_view(&overlay.front_end, &part, now.realtime_ns);
             if overlay.last.as_ref().is_none_or(|last| last.epoch <= view.epoch) {
                 overlay.last = Some(view.clone());
             }

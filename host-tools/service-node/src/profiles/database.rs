@@ -141,6 +141,7 @@ impl Profiles {
                     epoch: read(row, "epoch")?,
                     period_ns: read(row, "period_ns")?,
                     end_ns: read(row, "end_ns")?,
+                    came_ns: read(row, "came_ns")?,
                     ranks: read(row, "ranks")?,
                     of: row.get("of")?,
                     missing: row.get("missing")?,
@@ -228,13 +229,14 @@ fn metric(row: &Row<'_>) -> rusqlite::Result<MetricView> {
 fn add_epoch(transaction: &Transaction<'_>, job: JobId, view: &EpochView) -> Result<(), ProfileError> {
     let (job, epoch) = (clamped(job.0), clamped(view.epoch));
     transaction
-        .prepare_cached("INSERT OR REPLACE INTO epochs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?
+        .prepare_cached("INSERT OR REPLACE INTO epochs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")?
         .execute(params![
             job,
             view.generation,
             epoch,
             clamped(view.period_ns),
             clamped(view.end_ns),
+            clamped(view.came_ns),
             clamped(view.ranks),
             view.of,
             view.missing,
@@ -328,6 +330,7 @@ mod tests {
             epoch,
             period_ns: 1_000_000_000,
             end_ns: (epoch + 1) * 1_000_000_000,
+            came_ns: (epoch + 1) * 1_000_000_000 + 7_000_000,
             ranks: 4,
             of: 5,
             missing: "2".into(),

@@ -4,6 +4,7 @@ CREATE TABLE epochs (
     epoch INTEGER NOT NULL,
     period_ns INTEGER NOT NULL,
     end_ns INTEGER NOT NULL,
+    came_ns INTEGER NOT NULL,
     ranks INTEGER NOT NULL,
     of INTEGER NOT NULL,
     missing TEXT NOT NULL,

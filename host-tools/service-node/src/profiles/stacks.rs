@@ -231,6 +231,7 @@ mod tests {
                 epoch: second,
                 period_ns: 1_000_000_000,
                 end_ns: second * 1_000_000_000,
+                came_ns: second * 1_000_000_000,
                 ranks: 1,
                 of: 1,
                 missing: String::new(),

@@ -54,8 +54,8 @@ const fn end_ns(epoch: u64, period_ns: u64) -> u64 {
     epoch.saturating_add(1).saturating_mul(period_ns)
 }
 
-/// An epoch.
-pub(super) fn epoch_view(front_end: &FrontEnd, part: &Part) -> EpochView {
+/// An epoch, of which all that is in it is there now, ns since 1970.
+pub(super) fn epoch_view(front_end: &FrontEnd, part: &Part, came_ns: u64) -> EpochView {
     let subject = front_end.subject();
     let missing = part.ranks().missing_of(subject.size);
     EpochView {
@@ -63,6 +63,7 @@ pub(super) fn epoch_view(front_end: &FrontEnd, part: &Part) -> EpochView {
         epoch: part.epoch(),
         period_ns: subject.period_ns,
         end_ns: end_ns(part.epoch(), subject.period_ns),
+        came_ns,
         ranks: part.ranks().count(),
         of: subject.size,
         missing: missing.as_ref().map_or_else(|| "many".to_owned(), in_ranges),
@@ -151,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_is_told_of_ranks_nodes_and_counters_is_of_these() {
-        let view = epoch_view(&front_end(), &part());
+        let view = epoch_view(&front_end(), &part(), 7);
         assert_eq!((view.generation, view.ranks, view.of, view.missing.as_str()), (3, 3, 4, "2"));
         let of = |metrics: &[coppice_api::overlay::MetricView], name: &str| {
             let found = metrics.iter().find(|metric| metric.metric == name).expect(name);
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn of_nobody_nothing_is_told() {
-        let view = epoch_view(&front_end(), &Part::none(5));
+        let view = epoch_view(&front_end(), &Part::none(5), 7);
         assert!(view.metrics.is_empty() && view.counters.is_empty() && view.nodes.is_empty());
     }
 }

@@ -70,6 +70,7 @@ mod tests {
             epoch: number,
             period_ns: 1,
             end_ns: 1,
+            came_ns: 1,
             ranks,
             of: 4,
             missing: String::new(),
