@@ -71,3 +71,45 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use coppice_protocol::ids::NodeId;
+    use coppice_protocol::limits::OVERLAY_ORDERS_KEPT_MAX;
+    use coppice_protocol::overlay::{Above, Down};
+
+    use super::Orders;
+
+    fn announce(generation: u32) -> Down {
+        Down::Announce { generation, period_ns: 1, sample_period_ns: 0 }
+    }
+
+    fn move_of(index: u32) -> Down {
+        Down::Move { generation: 1, index, above: Above::FrontEnd }
+    }
+
+    #[test]
+    fn each_node_is_told_again_what_it_was_told_since_the_start_with_the_same_numbers() {
+        let mut orders = Orders::default();
+        let (one, other) = (NodeId(1), NodeId(2));
+        assert_eq!([announce(1), move_of(0), move_of(1)].map(|order| orders.add(one, &order)), [1, 2, 3]);
+        assert_eq!(orders.add(other, &announce(1)), 1);
+        let told = |orders: &Orders, node| orders.of(node).cloned().collect::<Vec<_>>();
+        assert_eq!(told(&orders, one), [(1, announce(1)), (2, move_of(0)), (3, move_of(1))]);
+        // Numbers go on, so that what belongs to another start is not taken for heard.
+        assert_eq!(orders.add(one, &announce(2)), 4);
+        assert_eq!(told(&orders, one), [(4, announce(2))]);
+        assert_eq!(told(&orders, other), [(1, announce(1))]);
+        assert_eq!(told(&orders, NodeId(3)), []);
+    }
+
+    #[test]
+    fn they_are_not_kept_without_end() {
+        let mut orders = Orders::default();
+        for index in 0..2 * OVERLAY_ORDERS_KEPT_MAX as u32 {
+            orders.add(NodeId(1), &move_of(index));
+        }
+        let kept: Vec<u32> = orders.of(NodeId(1)).map(|(number, _)| *number).collect();
+        assert_eq!((kept.len(), kept[0]), (OVERLAY_ORDERS_KEPT_MAX, OVERLAY_ORDERS_KEPT_MAX as u32 + 1));
+    }
+}
