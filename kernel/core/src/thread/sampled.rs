@@ -41,7 +41,7 @@ impl Sampling {
         is_due
     }
 
-    /// From three quarters of a period to five.
+    /// From three quarters of a period to five quarters.
     fn next(&mut self, period_ns: u64) -> u64 {
         let quarter = period_ns / 4;
         (period_ns - quarter + self.random() % (2 * quarter + 1)).max(1)
