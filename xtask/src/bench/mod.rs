@@ -36,8 +36,8 @@ use crate::{build, setup};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only the group with this name: node, launch, io, retain, net, pmi, fences, poll, threads, frozen, checkpoint,
-    /// sections, staging, copies, pages, beside, overlay, or, simulated and only if they are named, distribution, crowd,
-    /// startup and gathering
+    /// sections, staging, copies, pages, beside, overlay, or, simulated
+    /// and only if they are named, distribution, crowd, startup and gathering
     group: Option<String>,
     /// With distribution or startup: also draw how time grows with the number of members or nodes, to this file (SVG);
     /// some minutes
