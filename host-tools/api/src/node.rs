@@ -27,6 +27,22 @@ pub enum NodeState {
     Off,
 }
 
+impl NodeState {
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Booting => "booting",
+            Self::Ready => "ready",
+            Self::Busy => "busy",
+            Self::Stopping => "stopping",
+            Self::Failed => "failed",
+            Self::Off => "off",
+        }
+    }
+}
+
 /// One compute node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeView {

@@ -10,7 +10,7 @@ use coppice_api::staging::StagedView;
 use coppice_api::{Client, counted, shown, signal};
 
 use super::checkpoints::cost as show_cost;
-use super::listings::{command, job_state, run_time};
+use super::listings::{command, run_time};
 use super::transfers;
 use crate::arguments::Job;
 use crate::show::{print, print_json, table};
@@ -42,7 +42,7 @@ fn describe(detail: &JobDetail) -> String {
     }
     let exit = job.exit_status.map(|status| format!(", exit status {status}")).unwrap_or_default();
     let reason = job.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    let _ = writeln!(text, "{}{exit}{reason}", job_state(job.state));
+    let _ = writeln!(text, "{}{exit}{reason}", job.state.as_str());
     let _ = write!(text, "submitted {}", show_time(job.submitted_at_ns));
     if let Some(running) = job.running_at_ns {
         let _ = write!(text, ", all ranks running after {}", show_ns(running.saturating_sub(job.submitted_at_ns)));

@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use coppice_api::job::{JobState, JobView, JobsQuery};
-use coppice_api::node::{NodeState, NodeView};
+use coppice_api::job::{JobView, JobsQuery};
+use coppice_api::node::NodeView;
 use coppice_api::program::ProgramView;
 use coppice_api::ras::RasQuery;
 use coppice_api::retain::LastProgram;
@@ -25,7 +25,7 @@ fn nodes_table(nodes: &[NodeView]) -> String {
     let row = |node: &NodeView| {
         vec![
             node.node.to_string(),
-            node_state(node.state).to_owned(),
+            node.state.as_str().to_owned(),
             or_dash(node.job),
             node.pset.to_string(),
             node.address.to_string(),
@@ -103,7 +103,7 @@ fn state(job: &JobView) -> String {
     let restarted = job.restarted_from.map(|checkpoint| format!("from {checkpoint}"));
     let spawned = job.spawned_by.map(|by| format!("of {}", by.job));
     let more: Vec<String> = detached.into_iter().chain(restarted).chain(spawned).collect();
-    let state = job_state(job.state);
+    let state = job.state.as_str();
     if more.is_empty() { state.to_owned() } else { format!("{state} ({})", more.join(", ")) }
 }
 
@@ -178,27 +178,6 @@ pub(crate) fn run_time(job: &JobView) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let end = job.ended_at_ns.unwrap_or_else(|| u64::try_from(now).unwrap_or(u64::MAX));
     show_ns(end.saturating_sub(start))
-}
-
-pub(crate) fn job_state(state: JobState) -> &'static str {
-    match state {
-        JobState::Queued => "queued",
-        JobState::Starting => "starting",
-        JobState::Running => "running",
-        JobState::Ended => "ended",
-    }
-}
-
-fn node_state(state: NodeState) -> &'static str {
-    match state {
-        NodeState::Waiting => "waiting",
-        NodeState::Booting => "booting",
-        NodeState::Ready => "ready",
-        NodeState::Busy => "busy",
-        NodeState::Stopping => "stopping",
-        NodeState::Failed => "failed",
-        NodeState::Off => "off",
-    }
 }
 
 #[cfg(test)]

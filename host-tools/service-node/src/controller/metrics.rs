@@ -12,9 +12,7 @@ use super::job::Job;
 use super::node::Node;
 use super::{Controller, Now};
 use crate::limits::{METRICS_HELPERS_MAX, METRICS_JOBS_MAX, METRICS_NODES_MAX};
-use crate::metrics::seen::{
-    HelperSeen, JOB_STATES, JobSeen, NodeSeen, OverlaySeen, RecordsSeen, Seen, node_state_name,
-};
+use crate::metrics::seen::{HelperSeen, JOB_STATES, JobSeen, NodeSeen, OverlaySeen, RecordsSeen, Seen};
 use crate::plant::Plant;
 
 impl<P: Plant> Controller<P> {
@@ -33,7 +31,7 @@ impl<P: Plant> Controller<P> {
         let io_nodes = self.psets.iter().map(|pset| pset.helper.seen(Some(pset.id.0)));
         Seen {
             cluster: self.view.borrow().clone(),
-            node_states: self.nodes.by_state().map(|(state, count)| (node_state_name(state), count)).collect(),
+            node_states: self.nodes.by_state().map(|(state, count)| (state.as_str(), count)).collect(),
             nodes: self.nodes.iter().take(METRICS_NODES_MAX).map(Node::seen).collect(),
             job_states,
             jobs: self

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use coppice_api::node::NodeState;
 use coppice_protocol::control::MemoryStatus;
 
 use super::exposition::{Families, Family, Labels, label};
-use super::seen::{NODE_STATES, NodeSeen, Seen, node_state_name};
+use super::seen::{NODE_STATES, NodeSeen, Seen};
 
 /// What a part of a node's memory is called, and how much that is.
 type Part = (&'static str, &'static str, fn(&MemoryStatus) -> u64);
@@ -35,8 +36,8 @@ fn labels(node: &NodeSeen) -> Labels<2> {
 fn state(nodes: &[NodeSeen], families: &mut Families<'_>) -> fmt::Result {
     families.states(
         Family::of("node_state", "What the node is doing."),
-        &NODE_STATES.map(node_state_name),
-        nodes.iter().map(|node| (labels(node), node_state_name(node.state))),
+        &NODE_STATES.map(NodeState::as_str),
+        nodes.iter().map(|node| (labels(node), node.state.as_str())),
     )?;
     families.infos(
         Family::of("node", "The node's kernel, once it was ready."),

@@ -279,20 +279,6 @@ impl Distribution {
 pub const NODE_STATES: [NodeState; 6] =
     [NodeState::Waiting, NodeState::Booting, NodeState::Ready, NodeState::Busy, NodeState::Stopping, NodeState::Failed];
 
-/// The name of what a node does.
-#[must_use]
-pub fn node_state_name(state: NodeState) -> &'static str {
-    match state {
-        NodeState::Waiting => "waiting",
-        NodeState::Booting => "booting",
-        NodeState::Ready => "ready",
-        NodeState::Busy => "busy",
-        NodeState::Stopping => "stopping",
-        NodeState::Failed => "failed",
-        NodeState::Off => "off",
-    }
-}
-
 /// How far jobs are that have not ended, in order.
 pub const JOB_STATES: [JobState; 3] = [JobState::Queued, JobState::Starting, JobState::Running];
 
