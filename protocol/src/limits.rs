@@ -390,8 +390,15 @@ pub const OVERLAY_PROCESSES_MAX: usize = 65_536;
 /// Others that a communication process, or the front end, has below it.
 pub const OVERLAY_CHILDREN_MAX: usize = 64;
 
+/// Connections of other nodes of a job that have something to say to the processes on a node; a further one is broken
+/// off. A tree in which there would be more is not made.
+pub const OVERLAY_CALLERS_MAX: usize = 64;
+
 /// Ranks with the largest values of a metric that a summary names.
 pub const OVERLAY_TOP_RANKS_MAX: usize = 4;
+
+/// Ranks that are named of those that behave alike: the first ones.
+pub const OVERLAY_ALIKE_RANKS_MAX: usize = 4;
 
 /// Names of counters that a rank may offer to an overlay, and that a part tells of: the first ones in their order.
 pub const OVERLAY_COUNTERS_MAX: usize = 16;
@@ -437,6 +444,13 @@ pub const OVERLAY_WAITING_PARTS_MAX: usize = 64;
 
 /// Closed epochs to which the front end still adds what comes late.
 pub const OVERLAY_LATE_EPOCHS_MAX: u64 = 8;
+
+/// Epochs for which it is kept what ranks did that ended in them, until they are closed. Beyond, those that are
+/// furthest ahead go.
+pub const OVERLAY_LAST_EPOCHS_MAX: usize = 8;
+
+/// Parts of earlier epochs that a node says again when its last rank has ended: the latest ones.
+pub const OVERLAY_LAST_PARTS_MAX: usize = 8;
 
 /// How long the front end waits for the nodes of a job to say that they are there, and then for processes, ns.
 pub const OVERLAY_START_NS: u64 = 5_000_000_000;

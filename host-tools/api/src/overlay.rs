@@ -72,6 +72,9 @@ pub struct OverlayView {
     pub generation: u32,
     /// What it is to be, if it is to be any.
     pub wish: Option<OverlayWish>,
+    /// Length of an epoch as it is, ms: longer than wanted if what is gathered came late.
+    #[serde(default)]
+    pub period_ms: Option<u64>,
     /// Ranks of the job.
     pub ranks: u32,
     /// Nodes that said that they are there.
@@ -144,6 +147,9 @@ pub struct EpochView {
     pub missing: String,
     /// By what is measured.
     pub metrics: Vec<MetricView>,
+    /// Ranks that behave alike, the most first.
+    #[serde(default)]
+    pub alike: Vec<AlikeView>,
     /// Counters that programs offer themselves, each over the ranks that do: their names have [`COUNTER`] before them.
     #[serde(default)]
     pub counters: Vec<MetricView>,
@@ -188,6 +194,33 @@ pub struct MetricView {
     pub p99: u64,
     /// The largest values, the largest first, and the ranks that have them.
     pub top: Vec<TopView>,
+    /// How the values are spread, of an epoch as it comes; it is not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub histogram: Vec<BarView>,
+}
+
+/// Ranks most of whose time in an epoch went to the same, and about as much of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlikeView {
+    /// What it went to, such as `network`.
+    pub metric: String,
+    /// At least so many sixteenths of it: 15, 12, 8 or 0.
+    pub sixteenths: u32,
+    /// How many ranks they are.
+    pub count: u64,
+    /// The first of them.
+    pub ranks: Vec<u32>,
+}
+
+/// A bar of a histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BarView {
+    /// The least value that it may have …
+    pub least: u64,
+    /// … and the greatest.
+    pub greatest: u64,
+    /// How many values it has.
+    pub count: u64,
 }
 
 /// A rank, or a node, with one of the largest values.

@@ -403,3 +403,9 @@ pub const PROFILE_LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How long whoever asks for what overlays have gathered waits for what is still to be written.
 pub const PROFILE_WRITE_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Bars of a histogram of what ranks did in an epoch.
+pub const OVERLAY_BARS_MAX: usize = 16;
+
+/// Epochs of an overlay after each of which it is looked whether they come in time.
+pub const OVERLAY_PACE_EPOCHS: u32 = 16;

@@ -10,10 +10,11 @@ use coppice_api::job::{OnRankFailure, Submission};
 use coppice_api::overlay::{EpochView, OverlayOrder, OverlayState, OverlayView, OverlayWish};
 use coppice_api::ras::RasQuery;
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
-use coppice_protocol::overlay::{Above, METRICS, Node, Part, Source, Up};
+use coppice_protocol::overlay::{Above, METRICS, Node, Part, Source, Stacks, Up};
 use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::ranks::Ranks;
 use coppice_service_node::controller::{Refused, Request};
+use coppice_service_node::limits::OVERLAY_PACE_EPOCHS;
 use coppice_service_node::profiles::ProfileOrder;
 use support::{Cluster, Order, job};
 
@@ -213,4 +214,38 @@ fn nodes_that_do_not_answer_hold_nobody_up_for_ever() {
     drop(silent);
     let psets: Vec<PsetId> = cluster.told().map(|(pset, _)| pset).collect();
     assert!(psets.iter().all(|pset| *pset == PsetId(0)));
+}
+
+/// What one node says comes when its epoch is closed, each time.
+#[test]
+fn who_comes_late_again_and_again_has_ranks_looked_at_less_often() {
+    let mut cluster = Cluster::up(2, 2);
+    let id = cluster.submit(overlaid(2)).expect("accepted");
+    let mut nodes = Nodes::of(id, 2);
+    nodes.talk(&mut cluster);
+    let part = |epoch: u64, rank: u32| Part::of(epoch, Rank(rank), &[1; METRICS]);
+    let mut epoch = 0;
+    for period_ms in [1000, 2000, 4000] {
+        let shown = view(&mut cluster, id);
+        assert_eq!((shown.period_ms, shown.wish.map(|wish| wish.period_ms)), (Some(period_ms), Some(1000)));
+        let says = |epoch: u64, node: u32, is_late: bool| Up::Last {
+            generation: shown.generation,
+            node: NodeId(node),
+            part: part(epoch - u64::from(is_late), node),
+            again: Vec::new(),
+            stacks: Stacks::none(),
+        };
+        for _ in 0..OVERLAY_PACE_EPOCHS {
+            epoch += 1;
+            nodes.end_epoch(&mut cluster, 2 * epoch);
+            // Of an epoch that was closed with that.
+            nodes.say(&mut cluster, NodeId(1), &says(2 * epoch, 1, true));
+        }
+        nodes.talk(&mut cluster);
+    }
+    let events = cluster.ask(|answer| Request::Ras(RasQuery::default(), answer)).expect("events");
+    assert!(events.iter().any(|event| event.text.ends_with("ranks are looked at every 4000 ms now")), "{events:?}");
+    // Whoever wants to know more says so.
+    order(&mut cluster, id, Some(OverlayWish::default())).expect("begun");
+    assert_eq!(view(&mut cluster, id).period_ms, Some(1000));
 }

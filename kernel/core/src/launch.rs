@@ -280,7 +280,7 @@ impl Life {
         };
         process.closer.abandon();
         let report = report::of(process, end, self.launch_ns, self.run_ns);
-        process.job.leave(process);
+        process.job.ended(process);
         let retention = match executor::in_turns(cut_back(Arc::clone(process), Arc::clone(retention))).await {
             Ok(retained) => retained,
             // There are too many tasks for it to have one of its own.

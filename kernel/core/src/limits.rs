@@ -354,8 +354,5 @@ pub const OVERLAY_WRITE_NS_MAX: u64 = 5_000_000_000;
 /// Connections that wait to be accepted; a further one is refused.
 pub const OVERLAY_BACKLOG_MAX: usize = 16;
 
-/// Connections of nodes that have something to say to processes here; a further one is broken off.
-pub const OVERLAY_CALLERS_MAX: usize = 64;
-
 /// How long a connection may be there without having said for which job it is, ns.
 pub const OVERLAY_STRANGER_NS_MAX: u64 = 5_000_000_000;

@@ -91,6 +91,12 @@ impl Overlays {
         let (neighbours, auxiliary) = (Arc::clone(&self.shared.neighbours), Arc::clone(&self.shared.auxiliary));
         let of_job = Arc::new(OfJob::new(self.shared.node, job, (neighbours, auxiliary), say, charge));
         self.shared.jobs.lock().insert(job.id, Arc::clone(&of_job));
+        let looks = Arc::downgrade(&of_job);
+        job.look_last(Some(Arc::new(move |process| {
+            if let Some(of_job) = looks.upgrade() {
+                of_job.look_last(process);
+            }
+        })));
         let running = Task::of(&of_job);
         if executor::spawn_program(async move { running.run().await }).is_err() {
             self.end(job.id);
@@ -123,10 +129,12 @@ impl Overlays {
         }
     }
 
-    /// The last rank of a job here has ended. If the job is on no other node, or is being ended, nothing of its overlay
-    /// is left here when it is done.
+    /// The last rank of a job here has ended. What is not told yet of what they did is said before that is known. If
+    /// the job is on no other node, or is being ended, nothing of its overlay is left here when it is done.
     pub(crate) async fn left(&self, id: JobId) {
-        if self.find(id).is_some_and(|of_job| !of_job.is_wanted()) {
+        let Some(of_job) = self.find(id) else { return };
+        of_job.say_last();
+        if !of_job.is_wanted() {
             self.over(id).await;
         }
     }

@@ -10,6 +10,7 @@ use super::part::{Part, Values};
 use super::sending::Sending;
 use super::stacks::Stacks;
 use crate::ids::{NodeId, Rank};
+use crate::limits::OVERLAY_LAST_PARTS_MAX;
 use crate::ranks::Ranks;
 
 /// What a node has gathered of an epoch.
@@ -23,11 +24,31 @@ pub struct Gathered {
     pub node: Option<NodeValues>,
 }
 
+impl Gathered {
+    /// Nothing.
+    const fn none() -> Self {
+        Self { ranks: BTreeMap::new(), counters: BTreeMap::new(), node: None }
+    }
+}
+
 impl From<BTreeMap<Rank, Values>> for Gathered {
     /// What ranks did, and nothing else.
     fn from(ranks: BTreeMap<Rank, Values>) -> Self {
         Self { ranks, ..Self::default() }
     }
+}
+
+/// A part, and with it what was gathered of some ranks, none of which is in it.
+fn part_of(epoch: u64, mut part: Part, gathered: &Gathered, is_in: impl Fn(Rank) -> bool) -> Part {
+    for (rank, values) in gathered.ranks.iter().filter(|(rank, _)| is_in(**rank)) {
+        let counters = gathered.counters.get(rank).into_iter().flatten().copied();
+        let one = Part::of(epoch, *rank, values).with(Counters::of(*rank, counters));
+        // Ranks are different ones, and as many ranges as the group has.
+        if part.merge(&one).is_err() {
+            break;
+        }
+    }
+    part
 }
 
 /// See this module.
@@ -37,6 +58,10 @@ pub struct BackEnds {
     node: NodeId,
     /// Ranks that speak to the same process, and what goes there.
     groups: Vec<(Ranks, Sending)>,
+    /// What ranks did that have ended since an epoch was said last, …
+    ended: Gathered,
+    /// … and where their programs were.
+    ended_stacks: Stacks,
     /// How many messages about stacks they have said.
     stacks_said: u64,
 }
@@ -45,7 +70,14 @@ impl BackEnds {
     /// Of a node, attached to nobody.
     #[must_use]
     pub const fn new(generation: Generation, node: NodeId) -> Self {
-        Self { generation, node, groups: Vec::new(), stacks_said: 0 }
+        Self {
+            generation,
+            node,
+            groups: Vec::new(),
+            ended: Gathered::none(),
+            ended_stacks: Stacks::none(),
+            stacks_said: 0,
+        }
     }
 
     /// Whether somebody hears them.
@@ -68,21 +100,44 @@ impl BackEnds {
         }
     }
 
+    /// A rank has ended, and has done this since an epoch was said last.
+    pub fn ended(&mut self, rank: Rank, values: Values, counters: Vec<(CounterName, u64)>, stacks: &Stacks) {
+        self.ended.ranks.insert(rank, values);
+        if !counters.is_empty() {
+            self.ended.counters.insert(rank, counters);
+        }
+        self.ended_stacks.merge(stacks);
+    }
+
+    /// The last rank of the node has ended: what those did that have since an epoch was said, which is no longer said
+    /// otherwise, and what may still be on its way of the one before `epoch`, which is now. Nothing, if none has.
+    pub fn last(&mut self, epoch: u64) -> Option<Up> {
+        let Self { generation, node, .. } = *self;
+        if self.ended.ranks.is_empty() {
+            return None;
+        }
+        let ended = core::mem::take(&mut self.ended);
+        let part = part_of(epoch, Part::none(epoch), &ended, |_| true);
+        let mut stacks = core::mem::take(&mut self.ended_stacks);
+        let mut again = Vec::new();
+        for (_, sending) in &mut self.groups {
+            stacks.merge(&sending.take_stacks());
+            let room = OVERLAY_LAST_PARTS_MAX - again.len();
+            again
+                .extend(sending.since(epoch.saturating_sub(1)).filter(|part| part.epoch() < epoch).take(room).cloned());
+        }
+        Some(Up::Last { generation, node, part, again, stacks })
+    }
+
     /// What ranks did in an epoch, which has ended. Of those that nobody hears nothing is said; of those that are gone
     /// is said that there is nothing, so that nobody waits for them. The node itself goes with its first group.
     pub fn submit(&mut self, epoch: u64, gathered: &Gathered) {
+        let ended = core::mem::take(&mut self.ended);
         let mut of_node = gathered.node.as_ref().map(|values| Part::of_node(epoch, self.node, values));
         for (ranks, sending) in &mut self.groups {
-            let mut part = of_node.take().unwrap_or_else(|| Part::none(epoch));
-            for (rank, values) in gathered.ranks.iter().filter(|(rank, _)| ranks.has(**rank)) {
-                let counters = gathered.counters.get(rank).into_iter().flatten().copied();
-                let one = Part::of(epoch, *rank, values).with(Counters::of(*rank, counters));
-                // Ranks are different ones, and as many ranges as the group has.
-                if part.merge(&one).is_err() {
-                    break;
-                }
-            }
-            sending.send(false, part);
+            let part = of_node.take().unwrap_or_else(|| Part::none(epoch));
+            let part = part_of(epoch, part, &ended, |rank| ranks.has(rank));
+            sending.send(false, part_of(epoch, part, gathered, |rank| ranks.has(rank)));
         }
     }
 
@@ -90,7 +145,9 @@ impl BackEnds {
     /// nobody hears nothing is said.
     pub fn submit_stacks(&mut self, stacks: &BTreeMap<Rank, Stacks>) {
         for (ranks, sending) in &mut self.groups {
-            for (_, stacks) in stacks.iter().filter(|(rank, _)| ranks.has_all(&Ranks::from(**rank))) {
+            // Nobody asks any more of which of them they are.
+            sending.add_stacks(&core::mem::take(&mut self.ended_stacks));
+            for (_, stacks) in stacks.iter().filter(|(rank, _)| ranks.has(**rank)) {
                 sending.add_stacks(stacks);
             }
             sending.send_stacks();

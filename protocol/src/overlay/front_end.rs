@@ -3,16 +3,16 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use super::epochs::Epochs;
 use super::gathering::{Gathering, Taken};
 use super::message::{Child, Down, Generation, Source, Up};
-use super::missing::Missing;
-use super::part::{NotMerged, Part};
+use super::part::Part;
 use super::placement::{Host, best_effort_average, comprehensive};
 use super::stacks::Stacks;
 use super::topology::Topology;
 use super::tree::{Children, Said, Tree};
-use crate::ids::NodeId;
-use crate::limits::{OVERLAY_LATE_EPOCHS_MAX, OVERLAY_START_NS, OVERLAY_STRANGERS_MAX};
+use crate::ids::{NodeId, Rank};
+use crate::limits::OVERLAY_START_NS;
 use crate::ranks::Ranks;
 
 /// Who speaks to a process, where no file says so, about.
@@ -47,6 +47,10 @@ pub enum Event {
     /// Where ranks were when somebody looked, since some earlier such event, in about an epoch. Each is of some of the
     /// ranks: all of them together are all there is. What somebody had of that who died is in none.
     Stacks(Stacks),
+    /// The tree that a file says cannot be: a process would have more below it than
+    /// [`crate::limits::OVERLAY_CHILDREN_MAX`], or a node be called by more than
+    /// [`crate::limits::OVERLAY_CALLERS_MAX`] others. The front end hears all nodes itself.
+    TooWide,
     /// A node has said something of ranks that are not its own, or for a process that is not on it; that was not heard.
     Lie(NodeId),
 }
@@ -88,13 +92,7 @@ pub struct FrontEnd {
     tree: Tree,
     said: Said,
     gathering: Gathering,
-    /// What has come of epochs: the last [`OVERLAY_LATE_EPOCHS_MAX`] of them.
-    epochs: BTreeMap<u64, Part>,
-    /// What is to be added when its epoch is closed: at most [`OVERLAY_STRANGERS_MAX`] parts.
-    apart: Vec<Part>,
-    /// Parts that came too late, and such of which some ranks were there before.
-    dropped: u64,
-    missing: Missing,
+    epochs: Epochs,
     orders: VecDeque<(NodeId, Down)>,
     events: VecDeque<Event>,
 }
@@ -134,6 +132,7 @@ impl FrontEnd {
         Self {
             generation,
             orders: subject.nodes.keys().map(|node| (*node, announce.clone())).collect(),
+            epochs: Epochs::new(subject.size),
             subject,
             phase: Phase::Listening(now_ns.saturating_add(OVERLAY_START_NS)),
             here: BTreeMap::new(),
@@ -142,10 +141,6 @@ impl FrontEnd {
             tree: Tree::default(),
             said: Said::default(),
             gathering: Gathering::new([], 1),
-            epochs: BTreeMap::new(),
-            apart: Vec::new(),
-            dropped: 0,
-            missing: Missing::default(),
             events: VecDeque::new(),
         }
     }
@@ -163,7 +158,7 @@ impl FrontEnd {
     /// Parts that were not taken: not as they must be, with stacks that were not, and too late.
     #[must_use]
     pub const fn refused_and_dropped(&self) -> (u64, u64) {
-        (self.gathering.refused, self.dropped)
+        (self.gathering.refused, self.epochs.dropped())
     }
 
     /// How far it is.
@@ -191,7 +186,7 @@ impl FrontEnd {
 
     /// Ranks that were in no epoch since this one, by that, the first ones first.
     pub fn missing(&self) -> impl Iterator<Item = (u64, &Ranks)> {
-        self.missing.since()
+        self.epochs.missing()
     }
 
     /// Which start of the overlay it is.
@@ -230,16 +225,27 @@ impl FrontEnd {
             }
             Up::Part { source, is_apart, part, .. } => {
                 if let Taken::Apart(part) = self.gathering.take(source, is_apart, part, now_ns) {
-                    self.apart.push(part);
+                    self.epochs.add_apart(part);
                 }
+                self.store();
+            }
+            Up::Last { node: named, part, again, stacks, .. } => {
+                let own = Ranks::from(Rank(node.0));
+                let is_own = |part: &Part| own.has_all(part.nodes()) && self.is_of(node, part.ranks());
+                if node != named || !is_own(&part) || !again.iter().all(is_own) {
+                    return self.lies(node);
+                }
+                if self.epochs.add_last(part) && !stacks.is_empty() {
+                    self.events.push_back(Event::Stacks(stacks));
+                }
+                again.into_iter().for_each(|part| self.epochs.add_apart(part));
                 self.store();
             }
         }
     }
 
     fn handle_here(&mut self, node: NodeId, named: NodeId, ranks: Ranks, now_ns: u64) {
-        let is_true = node == named && self.subject.nodes.get(&node).is_some_and(|own| own.has_all(&ranks));
-        if !is_true {
+        if node != named || !self.is_of(node, &ranks) {
             return self.lies(node);
         }
         self.here.insert(node, ranks.clone());
@@ -251,6 +257,11 @@ impl FrontEnd {
                 self.change(now_ns);
             }
         }
+    }
+
+    /// Whether all these ranks are on that node.
+    fn is_of(&self, node: NodeId, ranks: &Ranks) -> bool {
+        self.subject.nodes.get(&node).is_some_and(|own| own.has_all(ranks))
     }
 
     /// Whether all nodes that are in it are of the job.
@@ -299,6 +310,7 @@ impl FrontEnd {
             // Too many are below one of them. If more of them do not help, the front end hears all itself.
             let is_given = matches!(self.subject.layout, Layout::Given(_));
             if is_given || count >= nodes.saturating_mul(2) {
+                self.events.extend(is_given.then_some(Event::TooWide));
                 let mut tree = Tree::default();
                 self.here.iter().for_each(|(node, ranks)| tree.join(*node, ranks.clone()));
                 break tree;
@@ -344,8 +356,10 @@ impl FrontEnd {
         let new: Vec<Child> = new.map(|(source, ranks)| Child { source: *source, ranks: ranks.clone() }).collect();
         // What it has not heard of yet it does not miss.
         let gone: Vec<Source> = was.keys().filter(|source| !is.contains_key(source)).copied().collect();
-        gone.into_iter().for_each(|source| self.apart.extend(self.gathering.change(Some(source), [], now_ns)));
-        self.apart.extend(self.gathering.change(None, new, now_ns));
+        let mut apart = Vec::new();
+        gone.into_iter().for_each(|source| apart.extend(self.gathering.change(Some(source), [], now_ns)));
+        apart.extend(self.gathering.change(None, new, now_ns));
+        apart.into_iter().for_each(|part| self.epochs.add_apart(part));
         self.store();
     }
 
@@ -363,10 +377,13 @@ impl FrontEnd {
         }
     }
 
-    /// The job has ended, or nobody wants to know any more.
+    /// The job has ended, or nobody wants to know any more. What has come of epochs that are not whole is told.
     pub fn end(&mut self) {
         if self.phase != Phase::Over {
             self.phase = Phase::Over;
+            self.gathering.close_all();
+            self.store();
+            self.events.extend(self.epochs.end().into_iter().map(Event::Epoch));
             let end = Down::End { generation: self.generation };
             self.orders.extend(self.here.keys().map(|node| (*node, end.clone())));
         }
@@ -375,36 +392,10 @@ impl FrontEnd {
     /// Keeps what has come together, and what is to be added to it.
     fn store(&mut self) {
         while let Some(part) = self.gathering.poll() {
-            // What was said apart of the epoch before it was closed is told with it.
-            let late: Vec<Part> = self.apart.extract_if(.., |apart| apart.epoch() == part.epoch()).collect();
-            let mut whole = part;
-            for late in &late {
-                add(&mut whole, late, &mut self.dropped);
-            }
-            self.missing.has_come(whole.epoch(), whole.ranks(), self.subject.size);
-            self.events.push_back(Event::Epoch(whole.clone()));
-            self.epochs.insert(whole.epoch(), whole);
+            self.events.push_back(Event::Epoch(self.epochs.close(part)));
         }
-        let closed = self.gathering.closed_to();
-        let oldest = closed.saturating_sub(OVERLAY_LATE_EPOCHS_MAX);
-        self.epochs = self.epochs.split_off(&oldest);
-        let late: Vec<Part> = self.apart.extract_if(.., |apart| apart.epoch() < closed).collect();
-        for part in late {
-            if part.epoch() < oldest {
-                self.dropped += 1;
-                continue;
-            }
-            // All of an epoch may be late.
-            let whole = self.epochs.entry(part.epoch()).or_insert_with(|| Part::none(part.epoch()));
-            if add(whole, &part, &mut self.dropped) {
-                self.missing.has_come(whole.epoch(), whole.ranks(), self.subject.size);
-                self.events.push_back(Event::Late(whole.clone()));
-            }
-        }
-        while self.apart.len() > OVERLAY_STRANGERS_MAX {
-            self.apart.remove(0);
-            self.dropped += 1;
-        }
+        let late = self.epochs.settle(self.gathering.closed_to());
+        self.events.extend(late.into_iter().map(Event::Late));
     }
 
     /// When [`Self::handle_timeout`] wants to be called, ns.
@@ -422,18 +413,5 @@ impl FrontEnd {
         self.advance(now_ns);
         self.gathering.handle_timeout(now_ns);
         self.store();
-    }
-}
-
-/// Adds what came late; whether anything is new.
-fn add(whole: &mut Part, late: &Part, dropped: &mut u64) -> bool {
-    match whole.merge(late) {
-        Ok(()) => late.ranks().count() > 0,
-        // It was lost for nobody.
-        Err(NotMerged::Again) => false,
-        Err(NotMerged::Overlaps | NotMerged::Scattered | NotMerged::OtherEpoch) => {
-            *dropped += 1;
-            false
-        }
     }
 }

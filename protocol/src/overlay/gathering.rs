@@ -162,6 +162,12 @@ impl Gathering {
         self.next = last.saturating_add(1);
     }
 
+    /// Nothing else will come.
+    pub(super) fn close_all(&mut self) {
+        let last = self.open.keys().next_back().copied();
+        last.inspect(|last| self.close_to(*last));
+    }
+
     /// The next that has come together.
     pub(super) fn poll(&mut self) -> Option<Part> {
         self.closed.pop_front()

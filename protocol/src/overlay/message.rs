@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::part::Part;
 use super::stacks::Stacks;
 use crate::ids::NodeId;
-use crate::limits::{OVERLAY_CHILDREN_MAX, OVERLAY_MESSAGE_BYTES_MAX};
+use crate::limits::{OVERLAY_CHILDREN_MAX, OVERLAY_LAST_PARTS_MAX, OVERLAY_MESSAGE_BYTES_MAX};
 use crate::ranks::Ranks;
 
 /// Which start of a job's overlay something belongs to: what is of another one is not heard.
@@ -84,6 +84,21 @@ pub enum Up {
         /// How many of these the source has said with this one: what is heard twice is counted once.
         number: u64,
         /// Where they were.
+        stacks: Stacks,
+    },
+    /// What ranks of a node did until they ended, in the epoch in which the last one there has: to the front end
+    /// itself, and before the end of that rank is told, so that it comes before the job is over.
+    Last {
+        /// The start.
+        generation: Generation,
+        /// The node.
+        node: NodeId,
+        /// What those did that ended in this epoch.
+        part: Part,
+        /// What was said last of earlier epochs, which may still be on its way up the tree: at most
+        /// [`OVERLAY_LAST_PARTS_MAX`] parts.
+        again: Vec<Part>,
+        /// Where their programs were since that.
         stacks: Stacks,
     },
 }
@@ -182,6 +197,11 @@ impl Up {
         let message = decode(bytes)?;
         match &message {
             Self::Part { part, .. } if !part.is_sound() => Err(NoMessage),
+            Self::Last { part, again, .. }
+                if again.len() > OVERLAY_LAST_PARTS_MAX || !again.iter().chain([part]).all(Part::is_sound) =>
+            {
+                Err(NoMessage)
+            }
             _ => Ok(message),
         }
     }
@@ -193,7 +213,8 @@ impl Up {
             Self::Here { generation, .. }
             | Self::Ready { generation, .. }
             | Self::Part { generation, .. }
-            | Self::Stacks { generation, .. } => *generation,
+            | Self::Stacks { generation, .. }
+            | Self::Last { generation, .. } => *generation,
         }
     }
 }

@@ -16,9 +16,11 @@
 //! [`Stacks`], which are of no epoch and of no rank: nothing of them is said again, so that nothing is counted twice,
 //! and what somebody has of them who dies is lost.
 
+mod alike;
 pub mod attach;
 mod back_ends;
 mod counters;
+mod epochs;
 pub mod frame;
 mod front_end;
 mod gathering;
@@ -38,6 +40,7 @@ mod summary;
 pub mod topology;
 mod tree;
 
+pub use self::alike::{Alike, Share};
 pub use self::back_ends::{BackEnds, Gathered};
 pub use self::counters::{CounterName, Counters, NoName};
 pub use self::front_end::{Event, FrontEnd, Layout, Seat, Standing, Subject};

@@ -1,9 +1,12 @@
 //! A node's part of an overlay: its back ends, and the communication processes on it.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use super::back_ends::{BackEnds, Gathered};
+use super::counters::CounterName;
 use super::message::{Above, Down, Generation, Source, Up};
+use super::part::Values;
 use super::process::Process;
 use super::stacks::Stacks;
 use crate::ids::{NodeId, Rank};
@@ -88,7 +91,7 @@ impl Node {
         }
         let source = match &message {
             Up::Part { source, .. } | Up::Stacks { source, .. } => *source,
-            Up::Here { .. } | Up::Ready { .. } => return false,
+            Up::Here { .. } | Up::Ready { .. } | Up::Last { .. } => return false,
         };
         // Which node a process is on only the front end knows.
         if matches!(source, Source::BackEnds(node) if node != from) {
@@ -110,6 +113,19 @@ impl Node {
     /// An epoch has ended, in which the ranks here did this.
     pub fn submit(&mut self, epoch: u64, gathered: &Gathered) {
         self.back_ends.submit(epoch, gathered);
+    }
+
+    /// A rank here has ended, and has done this since an epoch was said last.
+    pub fn ended(&mut self, rank: Rank, values: Values, counters: Vec<(CounterName, u64)>, stacks: &Stacks) {
+        if self.period_ns > 0 {
+            self.back_ends.ended(rank, values, counters, stacks);
+        }
+    }
+
+    /// The last rank here has ended, in this epoch: what is to be said to the front end of it, before it hears of that
+    /// end.
+    pub fn last(&mut self, epoch: u64) -> Option<Up> {
+        self.back_ends.last(epoch)
     }
 
     /// Whether anybody wants to know what its ranks do.

@@ -5,6 +5,7 @@ use alloc::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::alike::Alike;
 use super::counters::Counters;
 use super::metric::{METRICS, Metric};
 use super::node_metric::{NODE_METRICS, NodeMetric, NodeValues};
@@ -22,6 +23,7 @@ pub struct Part {
     epoch: u64,
     ranks: Ranks,
     of_ranks: Summaries,
+    alike: Alike,
     counters: Counters,
     /// Nodes, by their numbers.
     nodes: Ranks,
@@ -53,6 +55,7 @@ impl Part {
             epoch,
             ranks: Ranks::default(),
             of_ranks: Summaries::default(),
+            alike: Alike::default(),
             counters: Counters::default(),
             nodes: Ranks::default(),
             of_nodes: Summaries::default(),
@@ -62,7 +65,8 @@ impl Part {
     /// Of one rank, which offers no counters.
     #[must_use]
     pub fn of(epoch: u64, rank: Rank, values: &Values) -> Self {
-        Self { ranks: rank.into(), of_ranks: Summaries::of(rank, values), ..Self::none(epoch) }
+        let (of_ranks, alike) = (Summaries::of(rank, values), Alike::of(rank, values));
+        Self { ranks: rank.into(), of_ranks, alike, ..Self::none(epoch) }
     }
 
     /// And its counters.
@@ -94,6 +98,12 @@ impl Part {
     #[must_use]
     pub fn summary(&self, metric: Metric) -> Cow<'_, Summary> {
         self.of_ranks.get(metric as usize, &self.ranks)
+    }
+
+    /// Which of them behave alike.
+    #[must_use]
+    pub const fn alike(&self) -> &Alike {
+        &self.alike
     }
 
     /// Counters that they offer.
@@ -132,6 +142,7 @@ impl Part {
         }
         self.of_ranks.merge(&self.ranks, &other.of_ranks, &other.ranks);
         self.of_nodes.merge(&self.nodes, &other.of_nodes, &other.nodes);
+        self.alike.merge(&other.alike);
         self.counters.merge(&other.counters);
         (self.ranks, self.nodes) = (ranks, nodes);
         Ok(())
@@ -141,6 +152,7 @@ impl Part {
     pub(super) fn is_sound(&self) -> bool {
         self.of_ranks.are_of(METRICS, &self.ranks)
             && self.of_nodes.are_of(NODE_METRICS, &self.nodes)
+            && self.alike.are_of(&self.ranks)
             && self.counters.are_of(&self.ranks)
     }
 }

@@ -68,6 +68,17 @@ impl Sending {
         core::mem::take(&mut self.are_stacks_due).then(|| (self.above, core::mem::take(&mut self.stacks)))
     }
 
+    /// Stacks that have not gone up yet, which are not to any more.
+    pub(super) fn take_stacks(&mut self) -> Stacks {
+        self.are_stacks_due = false;
+        core::mem::take(&mut self.stacks)
+    }
+
+    /// Parts from this epoch on that were sent or are to be.
+    pub(super) fn since(&self, epoch: u64) -> impl Iterator<Item = &Part> {
+        self.kept.iter().chain(self.waiting.iter().map(|(_, part)| part)).filter(move |part| part.epoch() >= epoch)
+    }
+
     /// Somebody else is above. What was sent before may have been lost with the one that was.
     pub(super) fn turn_to(&mut self, above: Above) {
         self.above = above;

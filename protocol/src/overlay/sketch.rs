@@ -5,7 +5,7 @@
 //! guarantees*, VLDB 2019) with the mapping that takes a power of two and divides it linearly, which needs no
 //! logarithm: between 2^*e* and 2^(*e* + 1) there are 16 buckets.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -116,12 +116,18 @@ impl Sketch {
         Some(least + (greatest - least) / 2)
     }
 
-    /// A histogram: the least and the greatest value of each bucket that is not empty, and how many values are in it.
-    pub fn histogram(&self) -> impl Iterator<Item = (u64, u64, u32)> {
-        self.buckets.iter().map(|(bucket, count)| {
-            let (least, greatest) = bounds(*bucket);
-            (least, greatest, *count)
-        })
+    /// A histogram of at most so many bars, or one: the least and the greatest value that each may have, and how many
+    /// values it has. None is empty.
+    #[must_use]
+    pub fn histogram(&self, bars: usize) -> Vec<(u64, u64, u64)> {
+        let bars_if = |shift: u32| self.buckets.keys().map(|bucket| bucket >> shift).collect::<BTreeSet<_>>().len();
+        let shift = (0..u16::BITS - 1).find(|shift| bars_if(*shift) <= bars).unwrap_or(u16::BITS - 1);
+        let mut all = BTreeMap::<u16, u64>::new();
+        for (bucket, count) in &self.buckets {
+            *all.entry(bucket >> shift).or_default() += u64::from(*count);
+        }
+        let last = |bar: u16| (bar << shift | ((1 << shift) - 1)).min(LAST);
+        all.into_iter().map(|(bar, count)| (bounds(bar << shift).0, bounds(last(bar)).1, count)).collect()
     }
 }
 
@@ -166,6 +172,17 @@ mod tests {
             let exact = sorted[(quantile * (values.len() - 1) as f64) as usize];
             let read = sketch(&values).quantile(quantile).expect("there are some");
             prop_assert!(read.abs_diff(exact) <= exact / 16, "{read} for {exact}");
+        }
+
+        #[test]
+        fn all_values_are_in_a_histogram(values in vec(value(), 0..100), bars in 2..20_usize) {
+            let of = sketch(&values).histogram(bars);
+            prop_assert!(of.len() <= bars, "{of:?}");
+            prop_assert!(of.windows(2).all(|pair| pair[0].1 < pair[1].0), "{of:?}");
+            for (least, greatest, count) in of {
+                let within = values.iter().filter(|value| (least..=greatest).contains(value)).count();
+                prop_assert!(count > 0 && count == within as u64, "{count} from {least} to {greatest}");
+            }
         }
 
         #[test]

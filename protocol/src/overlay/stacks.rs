@@ -52,6 +52,12 @@ impl Stacks {
     /// What one of [`OVERLAY_LEAVES_MAX`] takes, bytes.
     pub const LEAF_BYTES: usize = size_of::<(u64, u64)>();
 
+    /// Of nobody.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { deep: Vec::new(), addresses: 0, leaves: Vec::new(), elsewhere: 0 }
+    }
+
     /// A stack was seen so often, innermost address first. It ends before the first address that no program has, and
     /// after [`OVERLAY_STACK_DEPTH_MAX`].
     pub fn add(&mut self, stack: &[u64], count: u64) {

@@ -436,3 +436,63 @@ fn stacks_of_strangers_and_such_that_were_heard_are_refused() {
     node.handle_down(Down::End { generation: 1 }, &ranks(0), 0);
     assert_eq!(node.sample_period_ns(), None);
 }
+
+/// Ranks of node 1 end amid an epoch, of which nothing has come by then.
+#[test]
+fn what_ranks_did_until_they_ended_is_in_their_epoch_and_counted_once() {
+    let mut overlay = Overlay::new(4, FILE);
+    overlay.end_epoch(5, 0..4);
+    let (node, mut stacks) = (NodeId(1), Stacks::none());
+    stacks.add(&[7], 3);
+    let back_ends = overlay.back_ends.get_mut(&node).expect("a node");
+    for rank in ranks(1).iter() {
+        back_ends.ended(rank, [10; METRICS], Vec::new(), &stacks);
+    }
+    let last = back_ends.last(6).expect("they have ended");
+    assert!(matches!(&last, Up::Last { again, .. } if again.len() == 1), "what may be on its way is said again");
+    assert_eq!(back_ends.last(6), None, "that was all");
+    assert_eq!(Up::decode(&last.encode()), Ok(last.clone()));
+    overlay.events.clear();
+    // Twice, as after a connection was lost; and somebody else says it.
+    for from in [1, 1, 2] {
+        overlay.front_end.handle(NodeId(from), last.clone(), overlay.now_ns);
+    }
+    overlay.settle();
+    let samples: Vec<u64> = overlay
+        .events
+        .iter()
+        .filter_map(|it| if let Event::Stacks(it) = it { Some(it.samples()) } else { None })
+        .collect();
+    assert_eq!((samples, overlay.events.last()), (Vec::from([6]), Some(&Event::Lie(NodeId(2)))));
+    overlay.events.clear();
+    overlay.front_end.end();
+    overlay.settle();
+    let [Event::Epoch(part)] = overlay.events.as_slice() else { panic!("{:?}", overlay.events) };
+    assert_eq!((part.epoch(), part.ranks()), (6, &ranks(1)));
+    assert_eq!(part.summary(Metric::Calls).sum(), 20);
+}
+
+/// Limits each of which holds, and not both: no process has more below it than it may, and one node has all of them.
+#[test]
+fn a_node_is_not_called_by_more_than_it_hears() {
+    // Three processes on node 0, for 32 nodes each.
+    let overlay = Overlay::new(96, "fe:0 => 0:0 0:1 0:2 ;");
+    assert_eq!(overlay.events.first(), Some(&Event::TooWide));
+    let [_, Event::Started { processes: 0, depth: 0 }] = overlay.events.as_slice() else {
+        panic!("{:?}", overlay.events)
+    };
+    let mut overlay = Overlay::new(96, "fe:0 => 0:0 ; 0:0 => 0:1 0:2 95:0 ;");
+    assert!(!overlay.events.contains(&Event::TooWide));
+    overlay.end_epoch(5, 0..96);
+    assert_eq!(overlay.ranks_in(5).count(), 192);
+    // Who was below the one on node 95 goes to node 0 as long as that hears them, then to the front end.
+    overlay.die(95);
+    overlay.front_end.node_lost(NodeId(95), overlay.now_ns);
+    overlay.settle();
+    let seats = overlay.front_end.seats();
+    let below = seats.iter().flat_map(|seat| &seat.below).map(|child| child.source);
+    let callers = below.filter(|source| matches!(source, Source::BackEnds(node) if node.0 != 0)).count();
+    assert_eq!(callers, 64);
+    overlay.end_epoch(6, 0..95);
+    assert_eq!(overlay.ranks_in(6).count(), 190);
+}

@@ -9,7 +9,7 @@ use super::front_end::Seat;
 use super::message::{Above, Child, Down, Generation, Source};
 use super::topology::{Process, Topology};
 use crate::ids::{NodeId, Rank};
-use crate::limits::OVERLAY_CHILDREN_MAX;
+use crate::limits::{OVERLAY_CALLERS_MAX, OVERLAY_CHILDREN_MAX};
 use crate::ranks::Ranks;
 
 /// Who is below somebody, and of which ranks each may say something.
@@ -48,7 +48,8 @@ impl Said {
 }
 
 impl Tree {
-    /// One over these nodes and their ranks. Nothing, if somebody has more below it than [`OVERLAY_CHILDREN_MAX`].
+    /// One over these nodes and their ranks. Nothing, if somebody has more below it than [`OVERLAY_CHILDREN_MAX`], or a
+    /// node has processes to which more than [`OVERLAY_CALLERS_MAX`] others speak.
     pub(super) fn new(topology: &Topology, here: &BTreeMap<NodeId, Ranks>, size: u32) -> Option<Self> {
         let back_ends: Vec<(NodeId, Rank)> =
             here.iter().flat_map(|(node, ranks)| ranks.of_job(size).map(|rank| (*node, rank))).collect();
@@ -64,7 +65,20 @@ impl Tree {
         let groups = ranks_of.into_iter().map(|((node, ibe), ranks)| Group { node, ranks, to: Some(ibe) }).collect();
         let tree = Self { processes: topology.processes().to_vec(), dead: BTreeSet::new(), groups };
         let is_narrow = |children: &Children| children.len() <= OVERLAY_CHILDREN_MAX;
-        tree.children().values().all(is_narrow).then_some(tree)
+        let is_quiet = |callers: &BTreeSet<NodeId>| callers.len() <= OVERLAY_CALLERS_MAX;
+        (tree.children().values().all(is_narrow) && tree.callers().values().all(is_quiet)).then_some(tree)
+    }
+
+    /// Nodes that speak to processes on each node, from elsewhere.
+    fn callers(&self) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
+        let mut all = BTreeMap::<NodeId, BTreeSet<NodeId>>::new();
+        let of_groups = self.groups.iter().map(|group| (group.node, group.to));
+        for (from, to) in of_groups.chain(self.living().map(|(_, process)| (process.node, process.parent))) {
+            if let Some(to) = to.and_then(|index| self.node_of(index)).filter(|to| *to != from) {
+                all.entry(to).or_default().insert(from);
+            }
+        }
+        all
     }
 
     /// Processes that live.
@@ -148,16 +162,21 @@ impl Tree {
     /// has room; then to the front end.
     pub(super) fn join(&mut self, node: NodeId, ranks: Ranks) {
         self.groups.retain(|group| group.node != node);
-        let to = self.with_room(|process| process.node == node).or_else(|| self.with_room(|_| true));
+        let to = self.with_room(node, |_, process| process.node == node).or_else(|| self.with_room(node, |_, _| true));
         self.groups.push(Group { node, ranks, to });
     }
 
-    /// The one of these with the fewest below it.
-    fn with_room(&self, wanted: impl Fn(&Process) -> bool) -> Option<u32> {
-        let children = self.children();
+    /// The one of these with the fewest below it, if any has room for somebody on that node.
+    fn with_room(&self, from: NodeId, wanted: impl Fn(u32, &Process) -> bool) -> Option<u32> {
+        let (children, callers) = (self.children(), self.callers());
         let count = |index: u32| children.get(&Some(index)).map_or(0, Children::len);
-        let all = self.living().filter(|(_, process)| wanted(process)).map(|(index, _)| (count(index), index));
-        all.min().filter(|(count, _)| *count < OVERLAY_CHILDREN_MAX).map(|(_, index)| index)
+        let is_heard = |to: NodeId| {
+            let others = callers.get(&to);
+            to == from || others.is_none_or(|all| all.contains(&from) || all.len() < OVERLAY_CALLERS_MAX)
+        };
+        let all = self.living().filter(|(index, process)| wanted(*index, process) && is_heard(process.node));
+        let least = all.map(|(index, _)| (count(index), index)).min();
+        least.filter(|(count, _)| *count < OVERLAY_CHILDREN_MAX).map(|(_, index)| index)
     }
 
     /// A node has died, with its back ends and its processes: who was below one of these goes to the one above it, or,
@@ -175,24 +194,32 @@ impl Tree {
             }
             for orphan in 0..self.groups.len() {
                 if self.groups[orphan].to == Some(index) {
-                    self.groups[orphan].to = self.foster(parent, None);
+                    self.groups[orphan].to = self.foster(parent, self.groups[orphan].node, None);
                 }
             }
             for orphan in 0..self.processes.len() {
                 if self.processes[orphan].parent == Some(index) && !self.dead.contains(&(orphan as u32)) {
-                    self.processes[orphan].parent = self.foster(parent, Some(orphan as u32));
+                    let from = self.processes[orphan].node;
+                    self.processes[orphan].parent = self.foster(parent, from, Some(orphan as u32));
                 }
             }
         }
     }
 
-    /// Who takes an orphan that is to go to that one.
-    fn foster(&self, parent: Option<u32>, orphan: Option<u32>) -> Option<u32> {
-        let children = self.children();
-        let count = |parent: Option<u32>| children.get(&parent).map_or(0, Children::len);
-        if count(parent) < OVERLAY_CHILDREN_MAX {
-            return parent;
-        }
+    /// Who takes an orphan on that node that is to go to that one.
+    fn foster(&self, parent: Option<u32>, from: NodeId, orphan: Option<u32>) -> Option<u32> {
+        let Some(wanted) = parent else {
+            let own = self.children().get(&None).map_or(0, Children::len);
+            return if own < OVERLAY_CHILDREN_MAX { None } else { self.foster_elsewhere(from, orphan) };
+        };
+        // An orphan is still below the one that died, so what its parent has below it is others.
+        let there = self.with_room(from, |index, _| index == wanted);
+        if there.is_some() { there } else { self.foster_elsewhere(from, orphan) }
+    }
+
+    /// Somebody else who has room, and is not below the orphan. All are full: the front end bears more than it should
+    /// rather than that somebody is not heard.
+    fn foster_elsewhere(&self, from: NodeId, orphan: Option<u32>) -> Option<u32> {
         let is_below = |index: u32| {
             let mut at = Some(index);
             while let Some(here) = at {
@@ -203,11 +230,7 @@ impl Tree {
             }
             false
         };
-        let all = self.living().map(|(index, _)| index).filter(|index| !is_below(*index));
-        let least =
-            all.map(|index| (count(Some(index)), index)).min().filter(|(count, _)| *count < OVERLAY_CHILDREN_MAX);
-        // All are full: the front end bears more than it should rather than that somebody is not heard.
-        least.map(|(_, index)| index)
+        self.with_room(from, |index, _| !is_below(index))
     }
 
     /// What processes are to be begun.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use coppice_api::overlay::{EpochView, MetricView, OverlayOrder, OverlayState, OverlayView, ProcessView};
+use coppice_api::overlay::{
+    AlikeView, EpochView, MetricView, OverlayOrder, OverlayState, OverlayView, OverlayWish, ProcessView,
+};
 use coppice_api::{Client, counted};
 
 use crate::arguments::{Overlay, OverlayAction};
@@ -50,7 +52,13 @@ fn text(view: &OverlayView) -> String {
 }
 
 fn state(view: &OverlayView) -> String {
-    let rate = view.wish.as_ref().map(|wish| format!(", every {}", show_ns(wish.period_ms.saturating_mul(1_000_000))));
+    let show_ms = |ms: u64| show_ns(ms.saturating_mul(1_000_000));
+    let rate = view.wish.as_ref().map(|OverlayWish { period_ms: wanted_ms, .. }| match view.period_ms {
+        Some(ms) if ms != *wanted_ms => {
+            format!(", every {} rather than every {} because that came late", show_ms(ms), show_ms(*wanted_ms))
+        }
+        _ => format!(", every {}", show_ms(*wanted_ms)),
+    });
     let sampled = view.wish.as_ref().and_then(|wish| wish.sample_hz);
     let sampled = sampled.map(|hz| format!(", ranks are sampled {} a second", counted(hz, "time")));
     let rate = [rate, sampled].into_iter().flatten().collect::<String>();
@@ -101,6 +109,7 @@ pub(crate) fn epoch(epoch: &EpochView) -> String {
     if epoch.counters_dropped > 0 {
         let _ = writeln!(text, "{} of further counters not shown", counted(epoch.counters_dropped, "value"));
     }
+    text.push_str(&alike(&epoch.alike));
     if epoch.node_count > 0 {
         let nodes = epoch.nodes.iter().filter(|metric| metric.sum > 0);
         let nodes = nodes.map(|metric| row(metric, "on", epoch.node_count));
@@ -108,6 +117,23 @@ pub(crate) fn epoch(epoch: &EpochView) -> String {
         text.push_str(&table(&["NODES", "MEAN", "DEVIATION", "LEAST", "MEDIAN", "MOST"], nodes));
     }
     text
+}
+
+/// Ranks that behave alike, a line for each kind.
+fn alike(all: &[AlikeView]) -> String {
+    let mut text = String::new();
+    for AlikeView { metric, sixteenths, count, ranks } in all {
+        let share = match sixteenths {
+            15 => "nearly all of their time",
+            12 => "most of their time",
+            8 => "half of their time or more",
+            _ => "more of their time than any other",
+        };
+        let named = ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        let more = if (ranks.len() as u64) < *count { ", …" } else { "" };
+        let _ = writeln!(text, "{}: {metric} takes {share} ({named}{more})", counted(*count, "rank"));
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 /// A line of a table: what is told of one thing, with whose the least and the most is. If it is not of all of them, of
@@ -133,7 +159,7 @@ pub(crate) fn show_value(metric: &MetricView, value: u64) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use coppice_api::overlay::{
-        EpochView, MetricView, MissingView, OverlayState, OverlayView, OverlayWish, ProcessView, TopView,
+        AlikeView, EpochView, MetricView, MissingView, OverlayState, OverlayView, OverlayWish, ProcessView, TopView,
     };
 
     use super::text;
@@ -152,6 +178,7 @@ pub(super) mod tests {
             p90: mean + mean / 2,
             p99: mean + mean / 2,
             top: vec![TopView { rank: 2, value: mean + mean / 2 }],
+            histogram: vec![],
         }
     }
 
@@ -169,6 +196,10 @@ pub(super) mod tests {
                 metric("user", "ns", 700_000_000),
                 metric("calls", "times", 40),
                 metric("signals", "times", 0),
+            ],
+            alike: vec![
+                AlikeView { metric: "user".into(), sixteenths: 15, count: 9, ranks: vec![0, 1, 4, 6] },
+                AlikeView { metric: "network".into(), sixteenths: 0, count: 1, ranks: vec![2] },
             ],
             counters: vec![
                 MetricView { count: 2, ..metric("counter:steps", "count", 12) },
@@ -190,6 +221,7 @@ pub(super) mod tests {
             state: OverlayState::Running,
             generation: 1,
             wish: Some(OverlayWish::default()),
+            period_ms: Some(1000),
             ranks: 4,
             nodes_here: 4,
             nodes: 4,
@@ -222,7 +254,13 @@ pub(super) mod tests {
             ..view()
         };
         let wanted = "overlay of job 7: runs on 4 of 4 nodes, every 100 ms, ranks are sampled 50 times a second\n";
-        assert!(text(&sampled).starts_with(wanted), "{}", text(&sampled));
+        assert!(
+            text(&OverlayView { period_ms: Some(100), ..sampled.clone() }).starts_with(wanted),
+            "{}",
+            text(&sampled)
+        );
+        let slower = text(&OverlayView { period_ms: Some(400), ..sampled });
+        assert!(slower.contains(", every 400 ms rather than every 100 ms because that came late, ranks"), "{slower}");
         let waiting = OverlayView {
             state: OverlayState::Waiting,
             processes: vec![],

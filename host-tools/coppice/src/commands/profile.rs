@@ -80,8 +80,9 @@ fn text(view: &ProfileView) -> String {
         show_time(last.end_ns),
         counted(view.epochs.len(), "epoch"),
     );
-    // What ranks were looked at for, all together.
-    let all_ns: u128 = view.epochs.iter().map(|epoch| u128::from(epoch.period_ns) * u128::from(epoch.ranks)).sum();
+    // The time of all threads: of an epoch in which it began, or a rank ended, ranks have a part.
+    let times = view.epochs.iter().flat_map(|epoch| &epoch.metrics).filter(|metric| metric.unit == "ns");
+    let all_ns: u128 = times.map(|metric| u128::from(metric.sum)).sum();
     let mut rows = Vec::new();
     for metric in &last.metrics {
         let of = |epoch: &EpochView| epoch.metrics.iter().find(|other| other.metric == metric.metric).cloned();

@@ -1,6 +1,7 @@
 //! Performance overlays of jobs: their front ends are here, what they say goes to nodes by their I/O nodes, and what
 //! they have gathered is recorded.
 
+mod pace;
 mod sampled;
 mod view;
 
@@ -10,16 +11,19 @@ use std::time::{Duration, Instant};
 
 use coppice_api::overlay::{EpochView, OverlayOrder, OverlayPlacement, OverlayState, OverlayView, OverlayWish};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
-use coppice_protocol::limits::{OVERLAY_PERIOD_NS_MAX, OVERLAY_PERIOD_NS_MIN};
+use coppice_protocol::limits::{
+    OVERLAY_CALLERS_MAX, OVERLAY_CHILDREN_MAX, OVERLAY_PERIOD_NS_MAX, OVERLAY_PERIOD_NS_MIN,
+};
 use coppice_protocol::overlay::placement::Host;
 use coppice_protocol::overlay::topology::Topology;
-use coppice_protocol::overlay::{Event, FrontEnd, Layout, Part, Subject, Up};
+use coppice_protocol::overlay::{Event, FrontEnd, Layout, Part, Standing, Subject, Up};
 use coppice_protocol::pset::ToPset;
 use coppice_protocol::ranks::Ranks;
 use coppice_protocol::ras::{RasKind, Severity};
 
 use tokio::sync::oneshot;
 
+use self::pace::Pace;
 pub use self::sampled::Sampled;
 use self::view::{epoch_view, process_views, state_of};
 use super::job::Job;
@@ -42,10 +46,13 @@ pub(super) struct Overlays {
 struct Overlay {
     wish: OverlayWish,
     front_end: FrontEnd,
+    pace: Pace,
     epochs: u64,
     late: u64,
     lies: u64,
     not_recorded: u64,
+    /// Parts that came too late, when it was looked at last.
+    dropped: u64,
     last: Option<EpochView>,
 }
 
@@ -135,6 +142,14 @@ impl<P: Plant> Controller<P> {
     }
 
     fn begin_overlay(&mut self, id: JobId, wish: OverlayWish, now: Now) -> Result<(), Refused> {
+        let period_ms = wish.period_ms;
+        self.begin_overlay_at(id, wish, period_ms, now)
+    }
+
+    /// Begins what somebody wants, with epochs of this length.
+    fn begin_overlay_at(&mut self, id: JobId, wish: OverlayWish, period_ms: u64, now: Now) -> Result<(), Refused> {
+        // What has come of another one is recorded.
+        self.end_overlay(id, now);
         let Some(job) = self.jobs.get(&id) else { return Err(self.why_not_under_way(id)) };
         let nodes = nodes_of(job);
         let layout = match (topology(&wish)?, wish.placement) {
@@ -145,7 +160,7 @@ impl<P: Plant> Controller<P> {
                 Layout::Comprehensive(nodes.iter().map(host).collect())
             }
         };
-        let period_ns = wish.period_ms.saturating_mul(1_000_000);
+        let period_ns = period_ms.saturating_mul(1_000_000);
         let sample_period_ns = wish.sample_hz.map_or(0, |hz| 1_000_000_000 / u64::from(hz.max(1)));
         let lost: Vec<NodeId> = nodes.keys().copied().filter(|node| self.has_lost(id, *node)).collect();
         let subject = Subject { size: job.submission.ranks, nodes, layout, period_ns, sample_period_ns };
@@ -157,7 +172,9 @@ impl<P: Plant> Controller<P> {
             job.overlay_generation = generation;
         }
         self.record_sampling(id, generation, &wish);
-        let overlay = Overlay { wish, front_end, epochs: 0, late: 0, lies: 0, not_recorded: 0, last: None };
+        let pace = Pace::new(period_ms);
+        let overlay =
+            Overlay { wish, front_end, pace, epochs: 0, late: 0, lies: 0, not_recorded: 0, dropped: 0, last: None };
         self.overlays.all.insert(id, overlay);
         self.carry_out_overlay(id, now);
         Ok(())
@@ -192,6 +209,7 @@ impl<P: Plant> Controller<P> {
             state: if job.submission.overlay.is_some() { OverlayState::Waiting } else { OverlayState::Off },
             generation: job.overlay_generation,
             wish: job.submission.overlay.clone(),
+            period_ms: None,
             ranks: job.submission.ranks,
             nodes_here: 0,
             nodes: job.submission.nodes_wanted(),
@@ -209,6 +227,7 @@ impl<P: Plant> Controller<P> {
         Ok(OverlayView {
             state: state_of(overlay.front_end.standing()),
             wish: Some(overlay.wish.clone()),
+            period_ms: Some(overlay.pace.period_ms()),
             nodes_here: u32::try_from(overlay.front_end.nodes_here()).unwrap_or(u32::MAX),
             processes: process_views(&overlay.front_end),
             epochs: overlay.epochs,
@@ -279,11 +298,17 @@ impl<P: Plant> Controller<P> {
             let Some(pset) = self.nodes.get(node).map(|node| node.pset) else { continue };
             self.plant.tell(pset, &ToPset::Overlay { job: id, node, order });
         }
-        let mut lies = Vec::new();
+        let (mut lies, mut is_too_wide, mut slower_ms) = (Vec::new(), false, None);
+        let (_, mut dropped) = overlay.front_end.refused_and_dropped();
+        dropped = dropped.saturating_sub(core::mem::replace(&mut overlay.dropped, dropped));
         while let Some(event) = overlay.front_end.poll_event() {
             let (part, is_late): (Part, bool) = match event {
                 Event::Started { processes, depth } => {
                     tracing::info!(job = id.0, processes, depth, "overlay runs");
+                    continue;
+                }
+                Event::TooWide => {
+                    is_too_wide = true;
                     continue;
                 }
                 Event::Lie(node) => {
@@ -306,12 +331,33 @@ impl<P: Plant> Controller<P> {
             };
             overlay.epochs += u64::from(!is_late);
             overlay.late += u64::from(is_late);
+            if is_late || dropped > 0 {
+                overlay.pace.is_late(part.epoch());
+            }
+            slower_ms = slower_ms.or(if is_late { None } else { overlay.pace.epoch() });
             let view = epoch_view(&overlay.front_end, &part, now.realtime_ns);
             if overlay.last.as_ref().is_none_or(|last| last.epoch <= view.epoch) {
                 overlay.last = Some(view.clone());
             }
             if !self.plant.record_profile(ProfileOrder::Epoch(id, Box::new(view))) {
                 overlay.not_recorded += 1;
+                overlay.pace.is_late(part.epoch());
+            }
+        }
+        let (wish, is_over) = (overlay.wish.clone(), overlay.front_end.standing() == Standing::Over);
+        if is_too_wide {
+            let text = format!(
+                "the topology of job {id}'s overlay has a process with more than {OVERLAY_CHILDREN_MAX} below it, or a \
+                 node that more than {OVERLAY_CALLERS_MAX} others speak to: the front end hears all nodes itself"
+            );
+            self.record_ras(None, &ras(Severity::Warn, RasKind::Overlay, Some(id), text), now);
+        }
+        if let Some(period_ms) = slower_ms.filter(|_| !is_over) {
+            let text =
+                format!("what job {id}'s overlay gathers comes late: ranks are looked at every {period_ms} ms now");
+            self.record_ras(None, &ras(Severity::Info, RasKind::Overlay, Some(id), text), now);
+            if let Err(refused) = self.begin_overlay_at(id, wish, period_ms, now) {
+                tracing::warn!(job = id.0, refused.message, "no overlay any more");
             }
         }
         for node in lies {

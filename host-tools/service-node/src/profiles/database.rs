@@ -11,7 +11,7 @@ use super::{ProfileOrder, stacks};
 use crate::limits::{PROFILE_EPOCHS_MAX, PROFILE_LOCK_WAIT_MAX};
 
 /// Version of the tables. A file of another one is put aside: what it has is no record of anything but time.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 const SCHEMA: &str = include_str!("schema.sql");
 
@@ -134,9 +134,9 @@ impl Profiles {
     pub fn of_job(&self, job: JobId, limit: u32) -> Result<Vec<EpochView>, ProfileError> {
         let mut statement =
             self.0.prepare("SELECT * FROM epochs WHERE job = ?1 ORDER BY generation DESC, epoch DESC LIMIT ?2")?;
-        let mut epochs = statement
+        let rows = statement
             .query_map(params![clamped(job.0), limit], |row| {
-                Ok(EpochView {
+                let view = EpochView {
                     generation: row.get("generation")?,
                     epoch: read(row, "epoch")?,
                     period_ns: read(row, "period_ns")?,
@@ -146,14 +146,20 @@ impl Profiles {
                     of: row.get("of")?,
                     missing: row.get("missing")?,
                     metrics: Vec::new(),
+                    alike: Vec::new(),
                     counters: Vec::new(),
                     counters_dropped: read(row, "counters_dropped")?,
                     node_count: read(row, "node_count")?,
                     nodes: Vec::new(),
-                })
+                };
+                Ok((view, row.get::<_, String>("alike")?))
             })?
             .collect::<Result<Vec<_>, _>>()?;
-        epochs.reverse();
+        let mut epochs = Vec::new();
+        for (view, alike) in rows.into_iter().rev() {
+            let alike = serde_json::from_str(&alike).map_err(|_| ProfileError::Damaged("ranks"))?;
+            epochs.push(EpochView { alike, ..view });
+        }
         let mut statement = self.0.prepare(
             "SELECT * FROM metrics WHERE job = ?1 AND generation = ?2 AND epoch = ?3 ORDER BY of_what, metric",
         )?;
@@ -223,13 +229,15 @@ fn metric(row: &Row<'_>) -> rusqlite::Result<MetricView> {
         p90: read(row, "p90")?,
         p99: read(row, "p99")?,
         top: Vec::new(),
+        histogram: Vec::new(),
     })
 }
 
 fn add_epoch(transaction: &Transaction<'_>, job: JobId, view: &EpochView) -> Result<(), ProfileError> {
     let (job, epoch) = (clamped(job.0), clamped(view.epoch));
+    let alike = serde_json::to_string(&view.alike).map_err(|_| ProfileError::Damaged("ranks"))?;
     transaction
-        .prepare_cached("INSERT OR REPLACE INTO epochs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")?
+        .prepare_cached("INSERT OR REPLACE INTO epochs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?
         .execute(params![
             job,
             view.generation,
@@ -241,7 +249,8 @@ fn add_epoch(transaction: &Transaction<'_>, job: JobId, view: &EpochView) -> Res
             view.of,
             view.missing,
             clamped(view.counters_dropped),
-            clamped(view.node_count)
+            clamped(view.node_count),
+            alike
         ])?;
     let mut statement = transaction.prepare_cached(
         "INSERT OR REPLACE INTO metrics VALUES
@@ -304,7 +313,7 @@ fn thin_out(transaction: &Transaction<'_>, job: JobId) -> Result<(), ProfileErro
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use coppice_api::overlay::{EpochView, MetricView, TopView};
+    use coppice_api::overlay::{AlikeView, EpochView, MetricView, TopView};
     use coppice_protocol::ids::JobId;
 
     use super::{ProfileError, ProfileOrder, Profiles};
@@ -324,6 +333,7 @@ mod tests {
             p90: 4,
             p99: 5,
             top: vec![TopView { rank: 7, value: 5 }, TopView { rank: 1, value: 4 }],
+            histogram: Vec::new(),
         };
         EpochView {
             generation: 1,
@@ -335,6 +345,7 @@ mod tests {
             of: 5,
             missing: "2".into(),
             metrics: vec![metric("kernel"), metric("user")],
+            alike: vec![AlikeView { metric: "user".into(), sixteenths: 12, count: 3, ranks: vec![0, 1, 3] }],
             counters: vec![metric("counter:kernel")],
             counters_dropped: 2,
             node_count: 3,

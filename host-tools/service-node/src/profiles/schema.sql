@@ -10,6 +10,8 @@ CREATE TABLE epochs (
     missing TEXT NOT NULL,
     counters_dropped INTEGER NOT NULL,
     node_count INTEGER NOT NULL,
+    -- Ranks that behave alike, in JSON.
+    alike TEXT NOT NULL,
     PRIMARY KEY (job, generation, epoch)
 ) STRICT, WITHOUT ROWID;
 

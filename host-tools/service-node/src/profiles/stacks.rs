@@ -236,6 +236,7 @@ mod tests {
                 of: 1,
                 missing: String::new(),
                 metrics: Vec::new(),
+                alike: Vec::new(),
                 counters: Vec::new(),
                 counters_dropped: 0,
                 node_count: 0,

@@ -11,15 +11,13 @@ use core::task::{Context, Poll};
 
 use coppice_endpoint::NetError;
 use coppice_protocol::ids::NodeId;
-use coppice_protocol::limits::OVERLAY_PORT;
+use coppice_protocol::limits::{OVERLAY_CALLERS_MAX, OVERLAY_PORT};
 use coppice_protocol::overlay::frame::{Frame, FrameError, Frames};
 
 use super::Overlays;
 use super::job::{OfJob, Task, unless_over};
 use crate::executor::{self, Sleep};
-use crate::limits::{
-    OVERLAY_BACKLOG_MAX, OVERLAY_BUFFER_BYTES, OVERLAY_CALLERS_MAX, OVERLAY_STRANGER_NS_MAX, OVERLAY_WRITE_NS_MAX,
-};
+use crate::limits::{OVERLAY_BACKLOG_MAX, OVERLAY_BUFFER_BYTES, OVERLAY_STRANGER_NS_MAX, OVERLAY_WRITE_NS_MAX};
 use crate::net::Wire;
 
 /// Why a connection is of no more use.

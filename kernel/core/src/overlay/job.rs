@@ -12,13 +12,13 @@ use coppice_protocol::overlay::{Above, Down, Node, Up};
 use coppice_protocol::ranks::Ranks;
 
 use super::auxiliary::Auxiliary;
-use super::sample::Samples;
+use super::sample::{Samples, Seen};
 use super::{Say, line};
 use crate::clock;
 use crate::executor::{self, Either, WaitQueue, race};
 use crate::limits::{OVERLAY_LINE_FRAMES_MAX, OVERLAY_NODE_BYTES, OVERLAY_STACKS_BYTES};
 use crate::net::Neighbours;
-use crate::process::JobOnNode;
+use crate::process::{JobOnNode, Process};
 use crate::quota::Charge;
 use crate::sync::{LockLevel, Mutex};
 
@@ -74,8 +74,8 @@ struct State {
     /// What waits to be said to each node, as frames: at most [`OVERLAY_LINE_FRAMES_MAX`], the oldest go. Who is in it
     /// has a task.
     lines: BTreeMap<NodeId, VecDeque<Vec<u8>>>,
-    /// The last epoch of which something was said.
-    said: Option<u64>,
+    /// The first epoch of which nothing was said, when ranks are looked at.
+    next: Option<u64>,
     is_over: bool,
     /// The job is being ended on purpose.
     is_killed: bool,
@@ -108,7 +108,7 @@ impl OfJob {
             obeyed: 0,
             samples: Samples::default(),
             lines: BTreeMap::new(),
-            said: None,
+            next: None,
             is_over: false,
             is_killed: false,
             lost: 0,
@@ -146,6 +146,11 @@ impl OfJob {
     pub(super) fn obey(self: &Arc<Self>, number: u32, order: Down, job: Option<&Arc<JobOnNode>>) {
         let processes = job.map(|job| job.processes()).unwrap_or_default();
         let ranks: Ranks = processes.iter().map(|process| process.identity.rank).collect();
+        // From here on it is measured what they do, not from the end of an epoch on: they may have ended by then.
+        let (is_start, mut first) = (matches!(order, Down::Announce { .. }), None);
+        if is_start && order.generation() > self.state.lock().node.generation() {
+            first = Some((look_at(&processes), self.auxiliary.look()));
+        }
         self.change(|state, now_ns| {
             // It is said again over each new connection; what asks for an answer is answered again.
             let is_answered = matches!(order, Down::Announce { .. } | Down::Begin { .. });
@@ -157,9 +162,43 @@ impl OfJob {
             let answer = state.node.handle_down(order, &ranks, now_ns);
             state.make_room_for_stacks();
             if state.node.generation() != before {
-                (state.samples, state.said) = (Samples::default(), None);
+                (state.samples, state.next) = (Samples::default(), None);
+                if let (Some((seen, node)), Some(period_ns)) = (first, state.node.period_ns()) {
+                    state.samples.since_last(seen, node);
+                    state.next = Some(clock::realtime_ns() / period_ns);
+                }
             }
             answer
+        });
+        if is_start {
+            let sample_period_ns = self.state.lock().sample_period_ns();
+            processes.iter().for_each(|process| process.sample(sample_period_ns.unwrap_or_default()));
+        }
+        if is_start && self.is_over() {
+            // Somebody has said so meanwhile, perhaps before they were looked at.
+            Samples::end(&processes);
+        }
+    }
+
+    /// A rank has ended, and is not gone yet.
+    pub(super) fn look_last(self: &Arc<Self>, process: &Process) {
+        let is_measured = self.state.lock().next.is_some();
+        if !is_measured {
+            return;
+        }
+        let (seen, stacks) = (Samples::look_last(process), process.take_stacks());
+        self.change(|state, _| {
+            let (values, counters) = state.samples.ended(process.identity.rank, seen);
+            state.node.ended(process.identity.rank, values, counters, &stacks);
+            None
+        });
+    }
+
+    /// The last rank here has ended: the front end is told what is not told yet, before it hears of that.
+    pub(super) fn say_last(self: &Arc<Self>) {
+        self.change(|state, _| {
+            let period_ns = state.node.period_ns()?;
+            state.node.last(clock::realtime_ns() / period_ns)
         });
     }
 
@@ -232,20 +271,21 @@ impl OfJob {
 
     /// Says what the ranks did in the epoch that has ended, if that was not said.
     fn end_epoch(self: &Arc<Self>) {
-        let (period_ns, sample_period_ns, said) = {
+        let (period_ns, sample_period_ns, next) = {
             let state = self.state.lock();
-            let sample_period_ns = state.node.sample_period_ns().filter(|_| !state.refuses_stacks);
-            (state.node.period_ns(), sample_period_ns, state.said)
+            // What is done before anybody hears it is told then.
+            if !state.node.are_heard() {
+                return;
+            }
+            (state.node.period_ns(), state.sample_period_ns(), state.next)
         };
-        let Some(period_ns) = period_ns else { return };
-        let Some(epoch) = (clock::realtime_ns() / period_ns).checked_sub(1) else { return };
-        if said.is_some_and(|said| epoch <= said) {
+        let (Some(period_ns), Some(next)) = (period_ns, next) else { return };
+        let Some(epoch) = (clock::realtime_ns() / period_ns).checked_sub(1).filter(|epoch| *epoch >= next) else {
             return;
-        }
+        };
         // Of a job that has no rank here any more there is nothing to be said, and that is said.
         let processes = self.job.upgrade().map(|job| job.processes()).unwrap_or_default();
-        let seen: Vec<(Rank, _)> =
-            processes.iter().map(|process| (process.identity.rank, Samples::look(process))).collect();
+        let seen = look_at(&processes);
         let places =
             processes.iter().map(|process| (process.identity.rank, Samples::places(process, sample_period_ns)));
         let places: BTreeMap<Rank, _> = places.collect();
@@ -257,11 +297,9 @@ impl OfJob {
         let node = self.auxiliary.look();
         self.change(|state, _| {
             let gathered = state.samples.since_last(seen, node);
-            // The one in which it began is not whole, and what was done before that nobody has asked for.
-            if state.said.replace(epoch).is_some() {
-                state.node.submit_stacks(&places);
-                state.node.submit(epoch, &gathered);
-            }
+            state.next = Some(epoch.saturating_add(1));
+            state.node.submit_stacks(&places);
+            state.node.submit(epoch, &gathered);
             None
         });
     }
@@ -324,6 +362,7 @@ impl OfJob {
         };
         drop(gone);
         if let Some(job) = self.job.upgrade() {
+            job.look_last(None);
             Samples::end(&job.processes());
         }
         self.changed.wake_all();
@@ -331,10 +370,16 @@ impl OfJob {
 }
 
 impl State {
+    /// How often it is looked where ranks are in their programs, ns.
+    fn sample_period_ns(&self) -> Option<u64> {
+        self.node.sample_period_ns().filter(|_| !self.refuses_stacks)
+    }
+
     /// Charges for the stacks of the ranks here, and for those that the processes here gather, or does without them.
     fn make_room_for_stacks(&mut self) {
         let is_wanted = self.node.sample_period_ns().is_some();
-        let wanted = if is_wanted { (1 + self.node.processes()) * OVERLAY_STACKS_BYTES } else { 0 };
+        // Once for those of ranks that have ended.
+        let wanted = if is_wanted { (2 + self.node.processes()) * OVERLAY_STACKS_BYTES } else { 0 };
         let Some(charge) = &mut self.charge else { return };
         let has = charge.bytes().saturating_sub(OVERLAY_NODE_BYTES);
         charge.shrink(has.saturating_sub(wanted));
@@ -369,6 +414,11 @@ impl State {
         }
         outcome
     }
+}
+
+/// What these ranks have done by now.
+fn look_at(processes: &[Arc<Process>]) -> Vec<(Rank, Seen)> {
+    processes.iter().map(|process| (process.identity.rank, Samples::look(process))).collect()
 }
 
 /// How long it is until the epoch ends in which we are, ns: they begin where the time since 1970 is a multiple of their

@@ -29,6 +29,11 @@ impl Samples {
     /// Looks at a rank.
     pub(super) fn look(process: &Process) -> Seen {
         process.measure(true);
+        Self::look_last(process)
+    }
+
+    /// Looks at a rank that has ended.
+    pub(super) fn look_last(process: &Process) -> Seen {
         Seen { values: process.values(), counters: process.offered.all() }
     }
 
@@ -47,12 +52,18 @@ impl Samples {
         }
     }
 
+    /// What a rank has done since it was looked at last, which has ended.
+    pub(super) fn ended(&mut self, rank: Rank, Seen { values, counters }: Seen) -> (Values, Vec<(CounterName, u64)>) {
+        let before = self.ranks.remove(&rank);
+        (difference(before.as_ref(), &values), counters)
+    }
+
     /// What they have done since then, if they have done this by now, and the node this.
     pub(super) fn since_last(&mut self, now: Vec<(Rank, Seen)>, node: NodeValues) -> Gathered {
-        let before = core::mem::take(&mut self.ranks);
         let mut gathered = Gathered::default();
         for (rank, Seen { values, counters }) in now {
-            gathered.ranks.insert(rank, difference(before.get(&rank), &values));
+            // One that is data for a while is not seen, and goes on where it was.
+            gathered.ranks.insert(rank, difference(self.ranks.get(&rank), &values));
             if !counters.is_empty() {
                 gathered.counters.insert(rank, counters);
             }
@@ -107,13 +118,17 @@ mod tests {
             "what was before is nobody's"
         );
         let second = samples.since_last(vec![(Rank(3), seen(25))], node(130));
-        assert_eq!(second.ranks.len(), 1, "one that is gone says nothing");
+        assert_eq!(second.ranks.len(), 1, "one that is not there says nothing");
         assert_eq!(second.ranks[&Rank(3)][Metric::Calls as usize], 15);
         assert_eq!(second.ranks[&Rank(3)][Metric::PagesResident as usize], 25, "what is there now is no difference");
         let of_node = second.node.expect("it is looked at");
         assert_eq!((of_node[NodeMetric::Idle as usize], of_node[NodeMetric::Tasks as usize]), (30, 130));
         let third = samples.since_last(vec![(Rank(3), seen(4))], node(130));
         assert_eq!(third.ranks[&Rank(3)], at(4), "one that was made again begins anew");
+        let fourth = samples.since_last(vec![(Rank(4), seen(9))], node(130));
+        assert_eq!(fourth.ranks[&Rank(4)][Metric::Calls as usize], 2, "one that was data goes on where it was");
+        let (last, _) = samples.ended(Rank(4), seen(12));
+        assert_eq!(last[Metric::Calls as usize], 3);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use core::net::Ipv4Addr;
 use coppice_endpoint::{BufferSizes, Stack};
 use coppice_protocol::control::{Launch, OverlayOrder};
 use coppice_protocol::ids::{NodeId, Rank};
-use coppice_protocol::limits::OVERLAY_PORT;
+use coppice_protocol::limits::{OVERLAY_CALLERS_MAX, OVERLAY_PORT};
 use coppice_protocol::overlay::frame::Keys;
 use coppice_protocol::overlay::{Above, Child, Down, METRICS, Part, Source, Up};
 use coppice_protocol::ranks::Ranks;
@@ -19,7 +19,7 @@ use spin::Mutex;
 
 use super::{Auxiliary, Overlays};
 use crate::executor::{self, run_to_end};
-use crate::limits::{OVERLAY_CALLERS_MAX, OVERLAY_STRANGER_NS_MAX, OVERLAY_WRITE_NS_MAX};
+use crate::limits::{OVERLAY_STRANGER_NS_MAX, OVERLAY_WRITE_NS_MAX};
 use crate::net::testing::fabric::{Fabric, Faults, Station};
 use crate::process::testing::{node_facts, order, pool};
 use crate::process::{JobOnNode, JobsOnNode};

@@ -70,6 +70,8 @@ pub(crate) struct JobOnNode {
     traced: Mutex<Option<Traced>>,
     /// Who is told of ranks that are about to be ended.
     told: Mutex<Option<ToldOfDying>>,
+    /// Who looks at ranks once more when they have ended.
+    last_look: Mutex<Option<LastLook>>,
     /// Its ranks that run here.
     processes: Mutex<Vec<Weak<Process>>>,
     /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`]; with who waits
@@ -83,6 +85,9 @@ pub(crate) struct JobOnNode {
 
 /// What is told of ranks that are about to be ended.
 type ToldOfDying = Arc<dyn Fn(Dying) + Send + Sync>;
+
+/// What is done with ranks that have ended, before they are gone.
+type LastLook = Arc<dyn Fn(&Process) + Send + Sync>;
 
 /// What that takes: what is called, and what it says it with.
 const TOLD_BYTES: usize = shared_bytes::<[usize; 2]>() + shared_bytes::<usize>();
@@ -202,6 +207,7 @@ impl JobOnNode {
             maps_files: AtomicBool::new(false),
             traced: Mutex::new(LockLevel::Fact, None),
             told: Mutex::new(LockLevel::Fact, None),
+            last_look: Mutex::new(LockLevel::Fact, None),
             came: Mutex::new(LockLevel::Job, Vec::new()),
             processes: Mutex::new(LockLevel::Job, Vec::new()),
             fetched: Mutex::new(LockLevel::Job, BTreeMap::new()),
@@ -281,7 +287,22 @@ impl JobOnNode {
         self.traced.lock().map_or(traced, |now| now.has(rank))
     }
 
-    /// A rank is at its end.
+    /// Ranks that have ended are to be looked at with this, or no longer.
+    pub(crate) fn look_last(&self, look: Option<LastLook>) {
+        let before = core::mem::replace(&mut *self.last_look.lock(), look);
+        drop(before);
+    }
+
+    /// A rank has ended, and will do nothing more.
+    pub(crate) fn ended(&self, process: &Process) {
+        let last_look = self.last_look.lock().clone();
+        if let Some(look) = last_look {
+            look(process);
+        }
+        self.leave(process);
+    }
+
+    /// A rank has no memory any more.
     pub(crate) fn leave(&self, process: &Process) {
         self.processes.lock().retain(|known| !ptr::eq(known.as_ptr(), process));
     }

@@ -1,9 +1,15 @@
 //! Overlays and what they have gathered, as users see them.
 
-use coppice_api::overlay::{COUNTER, EpochView, MetricView, MissingView, OverlayState, ProcessView, TopView};
-use coppice_protocol::overlay::{FrontEnd, Metric, NodeMetric, Part, Source, Standing, Summary, Unit};
+use std::cmp::Reverse;
+
+use coppice_api::overlay::{
+    AlikeView, BarView, COUNTER, EpochView, MetricView, MissingView, OverlayState, ProcessView, TopView,
+};
+use coppice_protocol::ids::Rank;
+use coppice_protocol::overlay::{Alike, FrontEnd, Metric, NodeMetric, Part, Share, Source, Standing, Summary, Unit};
 
 use super::in_ranges;
+use crate::limits::OVERLAY_BARS_MAX;
 
 pub(super) fn state_of(standing: Standing) -> OverlayState {
     match standing {
@@ -71,6 +77,7 @@ pub(super) fn epoch_view(front_end: &FrontEnd, part: &Part, came_ns: u64) -> Epo
             .into_iter()
             .filter_map(|metric| metric_view(metric.name().to_owned(), metric.unit(), &part.summary(metric)))
             .collect(),
+        alike: alike_views(part.alike()),
         counters: part
             .counters()
             .iter()
@@ -103,7 +110,25 @@ fn metric_view(metric: String, of: Unit, summary: &Summary) -> Option<MetricView
         p90: quantile(0.9),
         p99: quantile(0.99),
         top,
+        histogram: summary.sketch().histogram(OVERLAY_BARS_MAX).into_iter().map(bar).collect(),
     })
+}
+
+const fn bar((least, greatest, count): (u64, u64, u64)) -> BarView {
+    BarView { least, greatest, count }
+}
+
+/// Most ranks first.
+fn alike_views(alike: &Alike) -> Vec<AlikeView> {
+    let view = |(metric, share, count, first): (Metric, Share, u64, &[Rank])| AlikeView {
+        metric: metric.name().to_owned(),
+        sixteenths: share.sixteenths(),
+        count,
+        ranks: first.iter().map(|rank| rank.0).collect(),
+    };
+    let mut views: Vec<AlikeView> = alike.iter().map(view).collect();
+    views.sort_by_key(|view| Reverse(view.count));
+    views
 }
 
 fn unit(of: Unit) -> &'static str {
@@ -140,6 +165,8 @@ mod tests {
         for (rank, counter) in [(0, Some(10)), (1, None), (3, Some(0))] {
             let mut values = [0; METRICS];
             values[Metric::Calls as usize] = u64::from(rank) * 4;
+            values[if rank == 1 { Metric::Sleep } else { Metric::Network } as usize] = 1000;
+            values[Metric::Page as usize] = u64::from(rank) * 100;
             let name = CounterName::new(b"steps").expect("a name");
             let counters = Counters::of(Rank(rank), counter.map(|value| (name, value)));
             all.merge(&Part::of(5, Rank(rank), &values).with(counters)).expect("others");
@@ -162,6 +189,11 @@ mod tests {
         // What nobody did is told of as that.
         assert_eq!(of(&view.metrics, "user"), ("ns".into(), 3, 0, 0, 0));
         assert_eq!(view.metrics.len(), METRICS);
+        let calls = view.metrics.iter().find(|metric| metric.metric == "calls").expect("calls");
+        let bars: Vec<_> = calls.histogram.iter().map(|bar| (bar.least, bar.greatest, bar.count)).collect();
+        assert_eq!(bars, [(0, 0, 1), (4, 4, 1), (12, 12, 1)]);
+        let alike: Vec<_> = view.alike.iter().map(|it| (it.metric.as_str(), it.sixteenths, it.ranks.clone())).collect();
+        assert_eq!(alike, [("network", 15, vec![0]), ("network", 12, vec![3]), ("sleep", 12, vec![1])]);
         assert_eq!(of(&view.counters, "counter:steps"), ("count".into(), 2, 10, 0, 3));
         assert_eq!((view.counters.len(), view.counters_dropped), (1, 0));
         assert_eq!((view.node_count, view.nodes.len()), (1, NODE_METRICS));

@@ -75,6 +75,7 @@ mod tests {
             of: 4,
             missing: String::new(),
             metrics: Vec::new(),
+            alike: Vec::new(),
             node_count: 0,
             nodes: Vec::new(),
             counters: Vec::new(),
@@ -96,6 +97,7 @@ mod tests {
             p90: 0,
             p99: 0,
             top: top.iter().map(|(rank, value)| TopView { rank: *rank, value: *value }).collect(),
+            histogram: Vec::new(),
         }
     }
 

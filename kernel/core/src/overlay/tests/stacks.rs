@@ -97,6 +97,14 @@ impl Overlay {
         };
         self.events.iter().map(of).sum()
     }
+
+    /// The rank ends, the last one of its job here, and that is heard.
+    fn end_rank(&mut self) {
+        let process = &self.bench.process;
+        process.job.ended(process);
+        let (overlays, job) = (self.overlays.clone(), process.identity.job);
+        assert_eq!(executor::run_to_end(async move { overlays.left(job).await }), Ok(()));
+    }
 }
 
 fn own_quota(bench: &Bench) -> Arc<Quota> {
@@ -118,6 +126,28 @@ fn where_ranks_are_goes_up_with_each_epoch() {
     overlay.front_end.end();
     overlay.pass(1_000 * MS);
     assert_eq!((overlay.bench.process.profile.period_ns(), quota.taken()), (0, before));
+}
+
+/// However long epochs are, and whenever it ends in one.
+#[test]
+fn what_a_rank_does_to_its_end_is_told_before_that_is_known() {
+    for (passes_ms, epochs) in [(30, 0..=1), (470, 3..=5)] {
+        let mut overlay = Overlay::new(MS, own_quota);
+        overlay.pass(passes_ms * MS);
+        overlay.end_rank();
+        // It does nothing more, though here it goes on.
+        let user_ns = overlay.bench.process.values()[Metric::User as usize];
+        let said: Vec<Up> = overlay.said.lock().drain(..).collect();
+        assert!(matches!(said.as_slice(), [.., Up::Last { .. }]), "{said:?}");
+        said.into_iter().for_each(|message| overlay.front_end.handle(NODE, message, executor::now_ns()));
+        overlay.front_end.end();
+        overlay.events.extend(core::iter::from_fn(|| overlay.front_end.poll_event()));
+        assert!(user_ns > passes_ms / 3 * MS && overlay.user_ns() == user_ns, "{} of {user_ns} ns", overlay.user_ns());
+        let (samples, user_ms) = (overlay.stacks().samples(), user_ns / MS);
+        assert!(samples.abs_diff(user_ms) <= 3 + user_ms / 20, "{samples} samples of {user_ms} ms");
+        let whole = overlay.events.iter().filter(|event| matches!(event, Event::Epoch(_))).count();
+        assert!(epochs.contains(&whole.saturating_sub(1)), "{whole} epochs");
+    }
 }
 
 fn is_not_sampled(mut overlay: Overlay) {
