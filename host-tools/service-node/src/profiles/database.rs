@@ -5,15 +5,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use coppice_api::overlay::{EpochView, MetricView, TopView};
 use coppice_protocol::ids::JobId;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
 use super::{ProfileOrder, stacks};
 use crate::limits::{PROFILE_EPOCHS_MAX, PROFILE_LOCK_WAIT_MAX};
 
-/// Version of the tables. A file of another one is put aside: what it has is no record of anything but time.
+/// Version of the tables. One of a later Coppice is refused.
 const VERSION: i64 = 2;
 
 const SCHEMA: &str = include_str!("schema.sql");
+
+/// What makes tables of version 1 those of version 2.
+const FROM_1: &str = "ALTER TABLE epochs ADD COLUMN alike TEXT NOT NULL DEFAULT '[]'";
 
 /// Why something was not recorded or read.
 #[derive(Debug, thiserror::Error)]
@@ -52,17 +55,7 @@ impl Profiles {
         connection.busy_timeout(PROFILE_LOCK_WAIT_MAX)?;
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "normal")?;
-        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        match version {
-            VERSION => {}
-            0 => {
-                let transaction = connection.transaction()?;
-                transaction.execute_batch(SCHEMA)?;
-                transaction.pragma_update(None, "user_version", VERSION)?;
-                transaction.commit()?;
-            }
-            other => return Err(ProfileError::Version(other)),
-        }
+        bring_up_to_date(&mut connection)?;
         Ok(Self(connection))
     }
 
@@ -76,15 +69,14 @@ impl Profiles {
         }
         // Not read-only, which a WAL cannot be opened as when its index is not there; nothing is written.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags)?;
+        let mut connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(PROFILE_LOCK_WAIT_MAX)?;
-        let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        match version {
-            // It is being made.
-            0 => Ok(None),
-            VERSION => Ok(Some(Self(connection))),
-            other => Err(ProfileError::Version(other)),
+        // It is being made.
+        if version_of(&connection)? == 0 {
+            return Ok(None);
         }
+        bring_up_to_date(&mut connection)?;
+        Ok(Some(Self(connection)))
     }
 
     /// Records all of this, or nothing.
@@ -176,6 +168,27 @@ impl Profiles {
         }
         Ok(epochs)
     }
+}
+
+fn version_of(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Makes the tables what they are to be. Somebody else may do so at the same time.
+fn bring_up_to_date(connection: &mut Connection) -> Result<(), ProfileError> {
+    if version_of(connection)? == VERSION {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch(match version_of(&transaction)? {
+        0 => SCHEMA,
+        1 => FROM_1,
+        VERSION => return Ok(()),
+        other => return Err(ProfileError::Version(other)),
+    })?;
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()?;
+    Ok(())
 }
 
 /// What a metric is told of.
@@ -396,6 +409,20 @@ mod tests {
         assert!(kept.iter().all(|epoch| epoch.metrics.len() == 2 && epoch.nodes.len() == 2));
         let rows: i64 = profiles.0.query_row("SELECT count(*) FROM metrics", [], |row| row.get(0)).expect("a count");
         assert_eq!(rows, 5 * kept.len() as i64, "nothing is left of others");
+    }
+
+    #[test]
+    fn a_file_of_the_version_before_is_brought_up_to_date() {
+        let directory = tempfile::tempdir().expect("directory");
+        let path = directory.path().join("profiles.db");
+        Profiles::open(&path).expect("new").add(&orders(1, [5])).expect("room");
+        let connection = rusqlite::Connection::open(&path).expect("there");
+        connection.execute_batch("ALTER TABLE epochs DROP COLUMN alike; PRAGMA user_version = 1").expect("possible");
+        let again = Profiles::read(&path).expect("readable").expect("there");
+        let before = EpochView { alike: Vec::new(), ..epoch(5) };
+        assert_eq!(again.of_job(JobId(1), 100).expect("readable"), [before]);
+        Profiles::open(&path).expect("of this version now").add(&orders(1, [6])).expect("room");
+        assert_eq!(again.of_job(JobId(1), 1).expect("readable"), [epoch(6)]);
     }
 
     #[test]
