@@ -227,8 +227,9 @@ impl Thread {
         }
         let exit = self.user.enter(&self.table);
         let until_ns = self.state.clock.in_program(false);
-        if period_ns > 0 && self.sampling.is_due(period_ns, until_ns.saturating_sub(since_ns)) {
-            self.note_where_it_is();
+        let looks = if period_ns > 0 { self.sampling.due(period_ns, until_ns.saturating_sub(since_ns)) } else { 0 };
+        if looks > 0 {
+            self.note_where_it_is(looks);
         }
         exit
     }

@@ -54,10 +54,10 @@ impl Profile {
         self.period_ns.load(Ordering::Relaxed)
     }
 
-    /// A thread was seen somewhere.
-    pub(crate) fn add(&self, stack: &[u64]) {
+    /// A thread was seen somewhere, so often.
+    pub(crate) fn add(&self, stack: &[u64], looks: u64) {
         if let Some(table) = &mut *self.table.lock() {
-            table.stacks.add(stack, 1);
+            table.stacks.add(stack, looks);
         }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! It has its core come back when it has been in its program for about a period since the last time, however often it
 //! came back by itself in between. How long that is exactly is random, a quarter more or less, so that nothing the
-//! program does at regular intervals is seen more often than it is there. If it comes back late, because the core did
-//! something else, that is one look all the same.
+//! program does at regular intervals is seen more often than it is there. If it comes back late, because the core, or
+//! the host below it, did something else, that counts as as many looks as were due by then: what is seen of a place is
+//! the time that was spent there, as other clocks have it.
 
 use coppice_protocol::limits::OVERLAY_STACK_DEPTH_MAX;
 
@@ -33,12 +34,16 @@ impl Sampling {
         self.left_ns
     }
 
-    /// It has been in its program for so long. Whether it is looked at now.
+    /// It has been in its program for so long. How many looks are due now.
     #[inline]
-    pub(super) fn is_due(&mut self, period_ns: u64, stay_ns: u64) -> bool {
-        let is_due = stay_ns >= self.left_ns;
-        self.left_ns = if is_due { self.next(period_ns) } else { self.left_ns - stay_ns };
-        is_due
+    pub(super) fn due(&mut self, period_ns: u64, stay_ns: u64) -> u64 {
+        let Some(late_ns) = stay_ns.checked_sub(self.left_ns) else {
+            self.left_ns -= stay_ns;
+            return 0;
+        };
+        let period_ns = period_ns.max(1);
+        self.left_ns = self.next(period_ns).saturating_sub(late_ns % period_ns).max(1);
+        1 + late_ns / period_ns
     }
 
     /// From three quarters of a period to five quarters.
@@ -57,14 +62,14 @@ impl Sampling {
 }
 
 impl Thread {
-    /// It has just come back, with the registers that it had in its program.
+    /// It has just come back, with the registers that it had in its program, when so many looks were due.
     #[cold]
     #[inline(never)]
-    pub(super) fn note_where_it_is(&self) {
+    pub(super) fn note_where_it_is(&self, looks: u64) {
         let regs = &self.user.regs;
         let mut stack = [0; OVERLAY_STACK_DEPTH_MAX];
         let count = self.process.space.lock().calls(regs.rip, regs.rsp, regs.rbp, &mut stack);
-        self.process.profile.add(stack.get(..count).unwrap_or_default());
+        self.process.profile.add(stack.get(..count).unwrap_or_default(), looks);
     }
 }
 
@@ -81,7 +86,7 @@ mod tests {
         assert!((1..=PERIOD_NS).contains(&sampling.left_ns(PERIOD_NS)));
         let mut next = || {
             let left_ns = sampling.left_ns(PERIOD_NS);
-            assert!(sampling.is_due(PERIOD_NS, left_ns + 3), "being late changes nothing");
+            assert_eq!(sampling.due(PERIOD_NS, left_ns), 1);
             sampling.left_ns(PERIOD_NS)
         };
         let all: Vec<u64> = (0..10_000).map(|_| next()).collect();
@@ -95,13 +100,24 @@ mod tests {
     #[test]
     fn stays_that_are_short_add_up() {
         let mut sampling = Sampling::new(8);
-        let due = (0..1_000_000).filter(|_| {
+        let due = (0..1_000_000).map(|_| {
             sampling.left_ns(1_000);
-            sampling.is_due(1_000, 10)
+            sampling.due(1_000, 10)
         });
-        // Each is late by half a stay, on average.
-        let count = due.count();
-        assert!((9_800..10_100).contains(&count), "{count} looks");
+        let count: u64 = due.sum();
+        assert!((9_900..10_100).contains(&count), "{count} looks");
+    }
+
+    #[test]
+    fn who_is_late_has_as_many_looks_as_were_due() {
+        let mut sampling = Sampling::new(10);
+        let (mut looks, mut all_ns) = (0, 0);
+        for stay_ns in (0..1_000).map(|number| if number % 10 == 0 { 70_300 } else { 400 }) {
+            sampling.left_ns(1_000);
+            looks += sampling.due(1_000, stay_ns);
+            all_ns += stay_ns;
+        }
+        assert!(looks.abs_diff(all_ns / 1_000) < all_ns / 1_000 / 50, "{looks} looks in {all_ns} ns");
     }
 
     #[test]

@@ -255,10 +255,10 @@ fn what_is_kept_is_charged() {
         for number in 0..4 * OVERLAY_STACKS_MAX as u64 {
             for deep in [2, depth + 1, 33, 64] {
                 stack[..deep].fill(number);
-                profile.add(&stack[..deep]);
+                profile.add(&stack[..deep], 1);
             }
         }
-        (0..4 * OVERLAY_LEAVES_MAX as u64).for_each(|leaf| profile.add(&[0x9000 + leaf]));
+        (0..4 * OVERLAY_LEAVES_MAX as u64).for_each(|leaf| profile.add(&[0x9000 + leaf], 1));
     });
     assert!((1..=TABLE_BYTES).contains(&taken.most_bytes), "{taken:?} of {TABLE_BYTES} bytes");
     let seen = 16 * OVERLAY_STACKS_MAX + 4 * OVERLAY_LEAVES_MAX;
