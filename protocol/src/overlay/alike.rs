@@ -3,9 +3,9 @@
 //! The classes are given and few, so that what parts say comes together exactly, in whichever order: one for each thing
 //! that time goes to and each [`Share`] of it. Of a class it is known how many ranks are in it, and the first of them.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
 use super::metric::{Metric, Unit};
@@ -61,13 +61,27 @@ type Class = (u8, Share);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Members {
     count: u64,
-    /// The first of them: at most [`OVERLAY_ALIKE_RANKS_MAX`].
-    first: Vec<Rank>,
+    /// The first of them.
+    first: ArrayVec<Rank, OVERLAY_ALIKE_RANKS_MAX>,
 }
 
-/// See this module. Ranks that had no time at all are in no class.
+impl Members {
+    fn merge(&mut self, Self { count, first }: &Self) {
+        self.count = self.count.saturating_add(*count);
+        for rank in first {
+            let place = self.first.partition_point(|known| known < rank);
+            if self.first.is_full() && place < self.first.len() {
+                self.first.pop();
+            }
+            // Beyond the last one there is no room for it.
+            let _ = self.first.try_insert(place, *rank);
+        }
+    }
+}
+
+/// See this module: in order. Ranks that had no time at all are in no class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Alike(BTreeMap<Class, Members>);
+pub struct Alike(Vec<(Class, Members)>);
 
 /// What is time of the epoch.
 fn times() -> impl Iterator<Item = Metric> {
@@ -83,17 +97,17 @@ impl Alike {
         let most = times().max_by_key(|metric| (values[*metric as usize], core::cmp::Reverse(*metric)));
         let Some(most) = most.filter(|_| whole > 0) else { return Self::default() };
         let class = (most as u8, Share::of(values[most as usize], whole));
-        Self([(class, Members { count: 1, first: Vec::from([rank]) })].into())
+        Self(Vec::from([(class, Members { count: 1, first: [rank].into_iter().collect() })]))
     }
 
     /// Others, none of which is in it.
     pub(super) fn merge(&mut self, other: &Self) {
-        for (class, Members { count, first }) in &other.0 {
-            let own = self.0.entry(*class).or_default();
-            own.count = own.count.saturating_add(*count);
-            own.first.extend(first);
-            own.first.sort_unstable();
-            own.first.truncate(OVERLAY_ALIKE_RANKS_MAX);
+        for (class, members) in &other.0 {
+            let place = self.0.partition_point(|(known, _)| known < class);
+            match self.0.get_mut(place) {
+                Some((known, own)) if known == class => own.merge(members),
+                _ => self.0.insert(place, (*class, members.clone())),
+            }
         }
     }
 
@@ -107,15 +121,16 @@ impl Alike {
     /// Whether these may be classes of such ranks: what came from elsewhere fits together.
     pub(super) fn are_of(&self, ranks: &Ranks) -> bool {
         let is_time = |metric: u8| times().any(|time| time as u8 == metric);
-        let is_sound = |((metric, _), members): (&Class, &Members)| {
+        let is_sound = |((metric, _), members): &(Class, Members)| {
             is_time(*metric)
                 && members.count > 0
                 && members.first.len() as u64 == members.count.min(OVERLAY_ALIKE_RANKS_MAX as u64)
                 && members.first.is_sorted_by(|one, other| one < other)
                 && members.first.iter().all(|rank| ranks.has(*rank))
         };
-        let count = self.0.values().try_fold(0_u64, |sum, members| sum.checked_add(members.count));
-        count.is_some_and(|count| count <= ranks.count()) && self.0.iter().all(is_sound)
+        let count = self.0.iter().try_fold(0_u64, |sum, (_, members)| sum.checked_add(members.count));
+        let is_sorted = self.0.is_sorted_by(|(one, _), (other, _)| one < other);
+        is_sorted && count.is_some_and(|count| count <= ranks.count()) && self.0.iter().all(is_sound)
     }
 }
 

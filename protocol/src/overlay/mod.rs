@@ -50,7 +50,7 @@ pub use self::node::Node;
 pub use self::node_metric::{NODE_METRICS, NodeMetric, NodeValues};
 pub use self::part::{NotMerged, Part, Values};
 pub use self::process::Process;
-pub use self::sketch::{NoSketch, Sketch};
+pub use self::sketch::Sketch;
 pub use self::stacks::Stacks;
 pub use self::summary::Summary;
 

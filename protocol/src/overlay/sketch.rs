@@ -7,8 +7,10 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Buckets of a power of two, as a power of two.
 const FRACTION_BITS: u32 = 4;
@@ -17,44 +19,50 @@ const FRACTION_BITS: u32 = 4;
 const LAST: u16 = bucket(u64::MAX);
 
 /// See this module.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Vec<(u16, u32)>", into = "Vec<(u16, u32)>")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sketch {
-    /// How many values are in each bucket, if there are any.
-    buckets: BTreeMap<u16, u32>,
+    /// Buckets that are not empty, in order, and how many values are in each.
+    buckets: Vec<(u16, u32)>,
 }
 
-/// Buckets out of order, empty, or that there are not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no sketch")]
-pub struct NoSketch;
-
 /// On the wire each bucket is said by how far it is from the one before.
-impl TryFrom<Vec<(u16, u32)>> for Sketch {
-    type Error = NoSketch;
-
-    fn try_from(steps: Vec<(u16, u32)>) -> Result<Self, NoSketch> {
-        let (mut buckets, mut last) = (BTreeMap::new(), None::<u16>);
-        for (step, count) in steps {
-            let bucket = last.map_or(Some(step), |last| last.checked_add(step)?.checked_add(1)).ok_or(NoSketch)?;
-            if bucket > LAST || count == 0 {
-                return Err(NoSketch);
-            }
-            buckets.insert(bucket, count);
-            last = Some(bucket);
-        }
-        Ok(Self { buckets })
+impl Serialize for Sketch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut next = 0;
+        serializer.collect_seq(self.buckets.iter().map(|(bucket, count)| {
+            let step = bucket - next;
+            next = bucket + 1;
+            (step, *count)
+        }))
     }
 }
 
-impl From<Sketch> for Vec<(u16, u32)> {
-    fn from(sketch: Sketch) -> Self {
-        let (mut steps, mut next) = (Self::with_capacity(sketch.buckets.len()), 0);
-        for (bucket, count) in sketch.buckets {
-            steps.push((bucket - next, count));
-            next = bucket + 1;
+impl<'de> Deserialize<'de> for Sketch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Steps)
+    }
+}
+
+/// Reads what [`Sketch`] says. Buckets that there are not, or that are empty, are refused.
+struct Steps;
+
+impl<'de> Visitor<'de> for Steps {
+    type Value = Sketch;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("buckets of a sketch")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut steps: A) -> Result<Sketch, A::Error> {
+        let (mut buckets, mut last) = (Vec::new(), None::<u16>);
+        while let Some((step, count)) = steps.next_element::<(u16, u32)>()? {
+            let bucket = last.map_or(Some(step), |last| last.checked_add(step)?.checked_add(1));
+            let bucket = bucket.filter(|bucket| *bucket <= LAST && count > 0);
+            let bucket = bucket.ok_or_else(|| A::Error::custom("no sketch"))?;
+            buckets.push((bucket, count));
+            last = Some(bucket);
         }
-        steps
+        Ok(Sketch { buckets })
     }
 }
 
@@ -77,30 +85,53 @@ fn bounds(bucket: u16) -> (u64, u64) {
 }
 
 impl Sketch {
-    /// Of one value.
+    /// Of nothing.
     #[must_use]
-    pub fn of(value: u64) -> Self {
-        Self { buckets: BTreeMap::from([(bucket(value), 1)]) }
+    pub const fn none() -> Self {
+        Self { buckets: Vec::new() }
     }
 
     /// Of so many zeros.
     pub(super) fn zeros(count: u64) -> Self {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        Self { buckets: (count > 0).then_some((0, count)).into_iter().collect() }
+        let mut all = Self::none();
+        all.add(0, u32::try_from(count).unwrap_or(u32::MAX));
+        all
+    }
+
+    /// And of a value so often.
+    pub fn add(&mut self, value: u64, count: u32) {
+        self.add_to(bucket(value), count);
+    }
+
+    fn add_to(&mut self, bucket: u16, count: u32) {
+        if count == 0 {
+            return;
+        }
+        let place = self.buckets.partition_point(|(known, _)| *known < bucket);
+        match self.buckets.get_mut(place) {
+            Some((known, sum)) if *known == bucket => *sum = sum.saturating_add(count),
+            _ => self.buckets.insert(place, (bucket, count)),
+        }
     }
 
     /// Those of another, too.
     pub fn merge(&mut self, other: &Self) {
-        for (bucket, count) in &other.buckets {
-            let sum = self.buckets.entry(*bucket).or_default();
-            *sum = sum.saturating_add(*count);
+        if self.buckets.is_empty() {
+            self.buckets.clone_from(&other.buckets);
+            return;
         }
+        other.buckets.iter().for_each(|(bucket, count)| self.add_to(*bucket, *count));
+    }
+
+    /// Whether no value of it need be greater than that.
+    pub(super) fn is_below(&self, value: u64) -> bool {
+        self.buckets.last().is_none_or(|(last, _)| *last <= bucket(value))
     }
 
     /// How many values there are.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.buckets.values().copied().map(u64::from).sum()
+        self.buckets.iter().map(|(_, count)| u64::from(*count)).sum()
     }
 
     /// The value of which a part `quantile` of all (0 to 1) is not more, about. Nothing, if there are none.
@@ -109,10 +140,10 @@ impl Sketch {
         let rank = (quantile.clamp(0.0, 1.0) * self.count().saturating_sub(1) as f64) as u64;
         let mut before = 0;
         let place = self.buckets.iter().find(|(_, count)| {
-            before += u64::from(**count);
+            before += u64::from(*count);
             before > rank
         });
-        let (least, greatest) = bounds(*place?.0);
+        let (least, greatest) = bounds(place?.0);
         Some(least + (greatest - least) / 2)
     }
 
@@ -120,7 +151,8 @@ impl Sketch {
     /// values it has. None is empty.
     #[must_use]
     pub fn histogram(&self, bars: usize) -> Vec<(u64, u64, u64)> {
-        let bars_if = |shift: u32| self.buckets.keys().map(|bucket| bucket >> shift).collect::<BTreeSet<_>>().len();
+        let bars_if =
+            |shift: u32| self.buckets.iter().map(|(bucket, _)| bucket >> shift).collect::<BTreeSet<_>>().len();
         let shift = (0..u16::BITS - 1).find(|shift| bars_if(*shift) <= bars).unwrap_or(u16::BITS - 1);
         let mut all = BTreeMap::<u16, u64>::new();
         for (bucket, count) in &self.buckets {
@@ -139,11 +171,11 @@ mod tests {
     use proptest::prelude::{Strategy, any};
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
-    use super::{LAST, NoSketch, Sketch, bounds, bucket};
+    use super::{LAST, Sketch, bounds, bucket};
 
     fn sketch(values: &[u64]) -> Sketch {
         let mut all = Sketch::default();
-        values.iter().for_each(|value| all.merge(&Sketch::of(*value)));
+        values.iter().for_each(|value| all.add(*value, 1));
         all
     }
 
@@ -200,8 +232,9 @@ mod tests {
 
     #[test]
     fn what_is_no_sketch_is_refused() {
-        for steps in [Vec::from([(0, 0)]), Vec::from([(LAST + 1, 1)]), Vec::from([(LAST, 1), (0, 1)])] {
-            assert_eq!(Sketch::try_from(steps), Err(NoSketch));
+        for steps in [Vec::from([(0, 0)]), Vec::from([(LAST + 1, 1)]), Vec::from([(LAST, 1_u32), (0, 1)])] {
+            let said = postcard::to_allocvec(&steps).expect("plain data");
+            assert!(postcard::from_bytes::<Sketch>(&said).is_err(), "{steps:?}");
         }
         assert_eq!(Sketch::default().quantile(0.5), None);
     }

@@ -46,6 +46,13 @@ impl Summaries {
 
     /// Those of others, too: these are `own`, and none of these is among the `others`.
     pub(super) fn merge(&mut self, own: &Ranks, other: &Self, others: &Ranks) {
+        if own.count() == 0 {
+            return self.clone_from(other);
+        }
+        if self.mask == other.mask {
+            self.some.iter_mut().zip(&other.some).for_each(|(summary, other)| summary.merge(other));
+            return;
+        }
         let mut all = Self { mask: self.mask | other.mask, some: Vec::new() };
         all.some.reserve_exact(all.mask.count_ones() as usize);
         let mut mine = core::mem::take(&mut self.some).into_iter();

@@ -1,8 +1,7 @@
 //! What many ranks say of one metric, brought together: summaries of parts make that of the whole, in whichever order.
 
-use alloc::vec::Vec;
-
-use serde::{Deserialize, Serialize};
+use arrayvec::ArrayVec;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::sketch::Sketch;
 use crate::ids::Rank;
@@ -10,16 +9,69 @@ use crate::limits::OVERLAY_TOP_RANKS_MAX;
 use crate::ranks::Ranks;
 
 /// See this module. All of it is whole numbers, so that nothing depends on who was added first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Heard")]
 pub struct Summary {
     sum: u128,
     /// The sum of squares; where that is too large for 128 bits the largest that there is.
     squares: u128,
     /// The smallest value, and the first rank that has it.
     least: Option<(u64, Rank)>,
-    /// The largest values, in order, of equal ones the first rank first: at most [`OVERLAY_TOP_RANKS_MAX`].
-    top: Vec<(u64, Rank)>,
-    sketch: Sketch,
+    /// The largest values, in order, of equal ones the first rank first: as many as there are, up to a limit.
+    top: ArrayVec<(u64, Rank), OVERLAY_TOP_RANKS_MAX>,
+    /// How all others are spread, so that a summary of few ranks needs no memory of its own.
+    rest: Sketch,
+}
+
+/// On the wire. Most summaries are those of one rank, of which all else follows from its value.
+#[derive(Serialize)]
+enum Said<'a> {
+    One(u64, Rank),
+    Some {
+        sum: u128,
+        squares: u128,
+        least: &'a Option<(u64, Rank)>,
+        top: &'a ArrayVec<(u64, Rank), OVERLAY_TOP_RANKS_MAX>,
+        rest: &'a Sketch,
+    },
+}
+
+/// From there.
+#[derive(Deserialize)]
+enum Heard {
+    One(u64, Rank),
+    Some {
+        sum: u128,
+        squares: u128,
+        least: Option<(u64, Rank)>,
+        top: ArrayVec<(u64, Rank), OVERLAY_TOP_RANKS_MAX>,
+        rest: Sketch,
+    },
+}
+
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { sum, squares, least, top, rest } = self;
+        let said = match top.as_slice() {
+            [(value, rank)] => Said::One(*value, *rank),
+            _ => Said::Some { sum: *sum, squares: *squares, least, top, rest },
+        };
+        said.serialize(serializer)
+    }
+}
+
+impl From<Heard> for Summary {
+    fn from(heard: Heard) -> Self {
+        match heard {
+            Heard::One(value, rank) => Self::of(rank, value),
+            Heard::Some { sum, squares, least, top, rest } => Self { sum, squares, least, top, rest },
+        }
+    }
+}
+
+/// Larger values first, and of equal ones the first rank.
+const fn order((value, rank): &(u64, Rank)) -> (u64, Rank) {
+    (u64::MAX - *value, *rank)
 }
 
 impl Summary {
@@ -30,15 +82,16 @@ impl Summary {
             sum: value.into(),
             squares: u128::from(value) * u128::from(value),
             least: Some((value, rank)),
-            top: Vec::from([(value, rank)]),
-            sketch: Sketch::of(value),
+            top: [(value, rank)].into_iter().collect(),
+            rest: Sketch::none(),
         }
     }
 
     /// Of these ranks, for all of which it is 0.
     pub(super) fn zeros(ranks: &Ranks) -> Self {
-        let top: Vec<(u64, Rank)> = ranks.iter().take(OVERLAY_TOP_RANKS_MAX).map(|rank| (0, rank)).collect();
-        Self { sum: 0, squares: 0, least: top.first().copied(), top, sketch: Sketch::zeros(ranks.count()) }
+        let top: ArrayVec<_, _> = ranks.iter().take(OVERLAY_TOP_RANKS_MAX).map(|rank| (0, rank)).collect();
+        let others = ranks.count() - top.len() as u64;
+        Self { sum: 0, squares: 0, least: top.first().copied(), top, rest: Sketch::zeros(others) }
     }
 
     /// Of other ranks, too: none of them is in it.
@@ -46,16 +99,26 @@ impl Summary {
         self.sum = self.sum.saturating_add(other.sum);
         self.squares = self.squares.saturating_add(other.squares);
         self.least = self.least.into_iter().chain(other.least).min();
-        self.top.extend(&other.top);
-        self.top.sort_unstable_by_key(|(value, rank)| (u64::MAX - value, *rank));
-        self.top.truncate(OVERLAY_TOP_RANKS_MAX);
-        self.sketch.merge(&other.sketch);
+        self.rest.merge(&other.rest);
+        for one in &other.top {
+            let place = self.top.partition_point(|known| order(known) < order(one));
+            // The last of them makes room, if it is not smaller itself.
+            let beyond = match self.top.is_full() {
+                true if place == self.top.len() => Some(*one),
+                true => self.top.pop(),
+                false => None,
+            };
+            if beyond != Some(*one) {
+                self.top.insert(place, *one);
+            }
+            beyond.inspect(|(value, _)| self.rest.add(*value, 1));
+        }
     }
 
     /// Of how many ranks it is.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.sketch.count()
+        self.top.len() as u64 + self.rest.count()
     }
 
     /// All values together.
@@ -92,15 +155,18 @@ impl Summary {
 
     /// How the values are spread.
     #[must_use]
-    pub const fn sketch(&self) -> &Sketch {
-        &self.sketch
+    pub fn sketch(&self) -> Sketch {
+        let mut all = self.rest.clone();
+        self.top.iter().for_each(|(value, _)| all.add(*value, 1));
+        all
     }
 
     /// Whether it may be of these many ranks: what came from elsewhere fits together.
     pub(super) fn is_of(&self, ranks: u64) -> bool {
         let top = (self.top.len() as u64) == ranks.min(OVERLAY_TOP_RANKS_MAX as u64);
-        let is_falling = self.top.is_sorted_by_key(|(value, rank)| (u64::MAX - value, *rank));
-        self.count() == ranks && self.least.is_some() == (ranks > 0) && top && is_falling
+        let is_falling = self.top.is_sorted_by_key(order);
+        let is_above = self.top.last().is_none_or(|(value, _)| self.rest.is_below(*value));
+        self.count() == ranks && self.least.is_some() == (ranks > 0) && top && is_falling && is_above
     }
 
     /// Whether all that it names are among these.
@@ -152,6 +218,9 @@ mod tests {
             prop_assert_eq!(&one, &summary(&of));
             prop_assert_eq!(one.sum(), values.iter().copied().map(u128::from).sum::<u128>());
             prop_assert!(one.is_of(of.len() as u64) && !one.is_of(of.len() as u64 + 1));
+            let said = postcard::to_allocvec(&one).expect("plain data");
+            prop_assert_eq!(postcard::from_bytes(&said), Ok(one.clone()));
+            prop_assert_eq!(one.sketch().count(), of.len() as u64);
             prop_assert_eq!(one.least().map(|(value, _)| value), values.iter().copied().min());
             let mut sorted = values;
             sorted.sort_unstable_by(|one, other| other.cmp(one));
