@@ -10,6 +10,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::checkers::Asked;
 use super::machine::LifeId;
+use super::network::{Connection, End};
 use super::programs;
 use super::queue::SECOND_NS;
 use super::world::World;
@@ -79,6 +80,32 @@ impl World {
             let ran = |program| seen.programs.get(&machine.life)?.get(&program).copied();
             self.checkers.retention.forgotten(*node, asked, &machine.retention.held(), ran);
         }
+    }
+
+    /// A node that keeps something for programs and is still being told something, if there is one. Users hear of the
+    /// end of a job when the service node does; that it is over, and with it what ranks elsewhere might have wanted of
+    /// a node, that is told at the same time, and is on its way for a while.
+    pub(super) fn what_is_said_to_nodes(&self) -> Option<String> {
+        let keeps = self.machines.iter().filter(|(_, machine)| machine.kept_bytes() > 0);
+        let mut told = keeps.filter(|(_, machine)| self.is_being_told(machine.life));
+        told.next().map(|(node, machine)| {
+            format!("node {node}, which keeps {} bytes, is told something", machine.kept_bytes())
+        })
+    }
+
+    /// Whether something is on its way from the service node to a boot of a node: in the pipe to its I/O node, there, or
+    /// behind it.
+    fn is_being_told(&self, life: LifeId) -> bool {
+        let pset = self.pset_of(life.node);
+        let is_ordered = self.ordered_ns.get(&pset).is_some_and(|at_ns| *at_ns >= self.now_ns);
+        let io_node = self.io_nodes.get(&pset);
+        let waits = io_node.is_some_and(|io_node| {
+            let mut lines = io_node.lines.keys();
+            !io_node.orders.is_empty() || lines.any(|line| !io_node.machine.transmit(*line).is_empty())
+        });
+        let is_its = |connection: &Connection| connection.caller == life && connection.io_node().is_some();
+        let is_said = |connection: &Connection| is_its(connection) && connection.is_heard_soon(End::Caller);
+        is_ordered || waits || !self.network.lock().of(is_said).is_empty()
     }
 
     /// What the service node believes nodes to hold when nothing goes on any more is what they hold, and no other

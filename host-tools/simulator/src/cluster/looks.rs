@@ -92,7 +92,8 @@ impl World {
             return Some(what);
         }
         let what = self.what_is_not_up();
-        if what.is_some() || self.options.is_alone() { what } else { self.what_the_last_job_shows() }
+        let what = if what.is_some() || self.options.is_alone() { what } else { self.what_the_last_job_shows() };
+        what.or_else(|| self.what_is_said_to_nodes())
     }
 
     /// Whether all nodes are there.

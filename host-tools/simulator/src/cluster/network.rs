@@ -184,6 +184,11 @@ impl Connection {
         window.saturating_sub(self.towards(towards).held())
     }
 
+    /// Something was said towards an end that nobody has taken there.
+    pub(super) fn is_heard_soon(&self, towards: End) -> bool {
+        self.sides[towards as usize].incoming.held() > 0
+    }
+
     /// Something is under way.
     pub(super) fn is_busy(&self) -> bool {
         self.sides.iter().any(|side| !side.incoming.under_way.is_empty())
