@@ -334,17 +334,29 @@ impl Job {
         self.asked.remove(&rank);
     }
 
+    /// Whether somebody waits for a rank in a fence of a part, in which another one cannot come: all that make the call
+    /// on a node hear of it together, and nobody before those on the node that leads it, which is that of its lowest
+    /// member.
+    fn is_waited_for(&self, member: u32, by: u32, fence: Fence) -> bool {
+        let leads = *self.course.members(fence, self.ranks).start();
+        let is_there = !self.done.contains(&member) && !self.gone_ns.contains_key(&member);
+        is_there && (self.course.are_neighbours(member, by) || self.course.are_neighbours(member, leads))
+    }
+
     /// Whether a rank waits for what is there, or cannot come.
-    fn is_overdue(&self, ask: Ask) -> bool {
+    fn is_overdue(&self, rank: u32, ask: Ask) -> bool {
         match ask {
             Ask::Fence(fence) => {
                 let entered = self.fences.get(&fence).map(|passage| &passage.entered);
-                let mut missing = self
-                    .course
-                    .members(fence, self.ranks)
-                    .filter(|member| entered.is_none_or(|entered| !entered.contains_key(member)));
-                let is_full = missing.clone().next().is_none();
-                is_full || missing.any(|member| self.done.contains(&member) || self.gone_ns.contains_key(&member))
+                let members = self.course.members(fence, self.ranks);
+                let missing = || {
+                    let members = members.clone();
+                    members.filter(|member| entered.is_none_or(|entered| !entered.contains_key(member)))
+                };
+                let is_gone = |member: u32| self.done.contains(&member) || self.gone_ns.contains_key(&member);
+                let is_of_all = members.clone().count() == self.ranks as usize;
+                let waits = || !is_of_all && missing().any(|member| self.is_waited_for(member, rank, fence));
+                missing().next().is_none() || missing().any(is_gone) && !waits()
             }
             Ask::Get(_, Want::Never) => true,
             Ask::Get(_, Want::NeverEver) => false,
@@ -357,7 +369,8 @@ impl Job {
 
     /// The service node has worked for so long: for how long a rank has been waiting in vain, or the job was to end.
     pub(super) fn worked(&mut self, ns: u64) -> u64 {
-        let overdue = self.asked.iter().filter(|(_, asked)| self.is_overdue(asked.ask)).map(|(rank, _)| *rank);
+        let is_overdue = |(rank, asked): &(&u32, &Asked)| self.is_overdue(**rank, asked.ask);
+        let overdue = self.asked.iter().filter(is_overdue).map(|(rank, _)| *rank);
         let overdue: BTreeSet<u32> = overdue.collect();
         for (rank, asked) in &mut self.asked {
             asked.stuck_ns = if overdue.contains(rank) { asked.stuck_ns + ns } else { 0 };

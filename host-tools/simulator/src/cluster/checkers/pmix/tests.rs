@@ -5,7 +5,7 @@ use coppice_protocol::limits::PMI_WATCH_NS;
 
 use super::job::Job;
 use super::{Note, Troubles};
-use crate::cluster::pmix::{Course, Source, Told};
+use crate::cluster::pmix::{Ask, Course, Fence, Source, Told};
 use crate::cluster::queue::SECOND_NS;
 use crate::cluster::script::Script;
 
@@ -16,6 +16,33 @@ fn job() -> Job {
     let mut job = Job::new(JobId(1), 8, &Script { course, ..Script::default() }, false, 0);
     (0..8).for_each(|rank| job.is_on(rank, NodeId(rank / 3), 0));
     job
+}
+
+#[test]
+fn a_fence_without_somebody_is_left_when_its_neighbours_and_who_leads_have_come() {
+    let mut job = job();
+    let troubles = Troubles::default();
+    let enter = |job: &mut Job, rank| {
+        let entered = job.note(rank, Note::Asks(Ask::Fence(Fence::Low(1))), (true, &troubles), 0);
+        assert_eq!(entered, Ok(()));
+        job.worked(SECOND_NS)
+    };
+    // Its members are those up to 4.
+    assert_eq!(enter(&mut job, 4), 0);
+    job.is_gone(2, 0);
+    assert_eq!(job.worked(SECOND_NS), 0, "3 is about to come");
+    assert_eq!([3, 0].map(|rank| enter(&mut job, rank)), [0, 0], "1 is");
+    assert_eq!(enter(&mut job, 1), SECOND_NS, "nobody is waited for");
+    assert_eq!(job.worked(SECOND_NS), 2 * SECOND_NS);
+}
+
+#[test]
+fn a_fence_of_all_without_somebody_is_left_at_once() {
+    let mut job = job();
+    let entered = job.note(4, Note::Asks(Ask::Fence(Fence::Whole(0))), (true, &Troubles::default()), 0);
+    assert_eq!((entered, job.worked(SECOND_NS)), (Ok(()), 0));
+    job.is_gone(2, 0);
+    assert_eq!(job.worked(SECOND_NS), SECOND_NS);
 }
 
 /// Rank 0 is told that 7 has ended, which runs, after its node was in trouble for so long; whether that is found.
