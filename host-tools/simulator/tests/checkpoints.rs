@@ -1,6 +1,6 @@
 //! Checkpoints in a whole cluster, in which somebody dies at each step of making one.
 
-use coppice_simulator::cluster::{Options, Trial, Tried, Victim, try_all, try_one};
+use coppice_simulator::cluster::{Options, Trial, Tried, Victim, try_all, try_one, try_some};
 
 /// Steps of checkpoints that are made by themselves.
 const AUTOMATIC_STEPS: u64 = 4;
@@ -69,6 +69,12 @@ fn a_job_that_loses_a_node_goes_on_by_itself() {
     let trial = Trial { is_automatic: true, ..Trial::default() };
     let tried = try_steps(trial, &[Victim::Node(1), Victim::AllNodes, Victim::IoNode(0)], AUTOMATIC_STEPS);
     assert!(tried.from.keys().all(|(_, from)| *from > 1), "they are made anew again and again: {tried:?}");
+}
+
+/// Users hear of the end of the last job while its nodes are still to be told of it.
+#[test]
+fn what_nodes_are_told_last_is_waited_for() {
+    try_some(59).expect("holds");
 }
 
 /// All steps, in all ways.

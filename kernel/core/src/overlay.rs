@@ -84,9 +84,7 @@ impl Overlays {
         if let Some(of_job) = self.find(job.id) {
             return Ok(of_job);
         }
-        // A node has the ranks of one job at a time: others are over.
-        let over: Vec<JobId> = self.shared.jobs.lock().keys().copied().collect();
-        over.into_iter().for_each(|id| self.end(id));
+        self.end_others(job.id);
         let charge = self.shared.quota.charge(OVERLAY_NODE_BYTES)?;
         let (neighbours, auxiliary) = (Arc::clone(&self.shared.neighbours), Arc::clone(&self.shared.auxiliary));
         let of_job = Arc::new(OfJob::new(self.shared.node, job, (neighbours, auxiliary), say, charge));
@@ -103,6 +101,13 @@ impl Overlays {
             return Err(Errno::EAGAIN);
         }
         Ok(of_job)
+    }
+
+    /// A rank of a job is about to be started, or looked at. A node has the ranks of one job at a time, so others are
+    /// over: the word of that was lost with a connection.
+    pub(crate) fn end_others(&self, id: JobId) {
+        let over: Vec<JobId> = self.shared.jobs.lock().keys().copied().filter(|other| *other != id).collect();
+        over.into_iter().for_each(|other| self.end(other));
     }
 
     /// A job is over, or nobody wants to know any more what it does.

@@ -2,7 +2,7 @@
 //! together.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,8 @@ pub(crate) struct Desk {
     /// What ranks here are to be told.
     pub(crate) board: Board,
     relay: Relay,
+    /// Ranks whose ends those here were told of: once, whoever says so next, and whatever else is said of their node.
+    ended: BTreeSet<Rank>,
     /// Groups that ranks here are members of, and all of their members, in order.
     groups: BTreeMap<Box<[u8]>, Box<[Rank]>>,
     /// Which ranks want to hear when, ns.
@@ -73,9 +75,9 @@ impl Desk {
     /// Of node `me` of `nodes`, which goes on from this.
     pub(crate) fn new(record: DeskRecord, me: u32, nodes: u32) -> Self {
         let DeskRecord { cards, collectives, board, relay, groups } = record;
-        let (exchange, alarms) = (Exchange::new(me, nodes), BTreeMap::new());
+        let (exchange, alarms, ended) = (Exchange::new(me, nodes), BTreeMap::new(), BTreeSet::new());
         let (collectives, relay) = (Collectives::again(me, collectives), Relay::new(me, relay));
-        Self { cards, exchange, collectives, board, relay, groups, alarms }
+        Self { cards, exchange, collectives, board, relay, ended, groups, alarms }
     }
 
     /// What is to be written down. Nothing happens to it until [`Self::go_on`].
@@ -99,7 +101,8 @@ impl Desk {
     pub(crate) fn memory_bytes(&self) -> usize {
         let names = self.groups.keys().map(|name| name.len() + OVERHEAD_BYTES).sum::<usize>();
         let groups = names + self.groups.values().map(|members| size_of_val(&**members)).sum::<usize>();
-        let told = self.board.memory_bytes() + self.relay.memory_bytes();
+        let ended = self.ended.len() * size_of::<[Rank; 2]>();
+        let told = self.board.memory_bytes() + self.relay.memory_bytes() + ended;
         self.cards.memory_bytes() + self.exchange.memory_bytes() + self.collectives.memory_bytes() + told + groups
     }
 
@@ -118,7 +121,15 @@ impl Desk {
     ) -> Vec<Rank> {
         self.relay.tell(&notification, nodes, places, now_ns);
         self.pass_words();
-        self.board.post(notification, here, now_ns)
+        self.post(notification, (here, places), now_ns)
+    }
+
+    /// Ranks here are to be told something, unless it is an end that they were told of: its node may be found to be
+    /// gone after that, or before that comes.
+    fn post(&mut self, notification: Notification, (here, places): (NodeRanks, &dyn Places), now_ns: u64) -> Vec<Rank> {
+        let ended = notification.rank_that_ended().filter(|(_, how)| !matches!(how, Ending::Abort(_)));
+        let is_known = ended.is_some_and(|(rank, _)| places.node_of(rank).is_some() && !self.ended.insert(rank));
+        if is_known { Vec::new() } else { self.board.post(notification, here, now_ns) }
     }
 
     /// Whether a rank may have others told something now.
@@ -231,7 +242,7 @@ impl Desk {
                 let notification = self.relay.handle(from, telling, now_ns);
                 self.pass_words();
                 let ended = notification.as_ref().and_then(Notification::rank_that_ended);
-                let for_ranks = notification.map(|it| self.board.post(it, here, now_ns)).unwrap_or_default();
+                let for_ranks = notification.map(|it| self.post(it, (here, places), now_ns)).unwrap_or_default();
                 Ok(Brought { for_ranks, ended })
             }
         }

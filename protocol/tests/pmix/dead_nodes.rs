@@ -1,5 +1,6 @@
 //! Nodes find out themselves that one of them is dead: whoever waits for it hears so then, and not when he gives up.
 
+use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::limits::{PMI_SILENCE_NS, PMI_WATCH_NS};
 use coppice_protocol::pmix::{Dialect, Status};
@@ -72,6 +73,36 @@ fn whoever_waits_for_the_dead_is_told_when_that_is_known() {
             assert_eq!(statuses(&mut nodes, *rank), (vec![Status::SUCCESS], vec![]), "{counts:?}: {rank}");
         }
         assert_eq!(nodes.events, []);
+    }
+}
+
+/// A rank that has ended is told of once: that its node is dead says nothing new of it, and what its node says of
+/// another one, which was taken for dead with it, comes too late.
+#[test]
+fn nobody_is_told_twice_of_an_end() {
+    let mut nodes = outliving(&[2; 3]);
+    nodes.pass(0);
+    let asked = nodes.register(&[Status::NODE_DOWN.0, Status::PROC_TERM_WO_SYNC.0]);
+    for rank in 0..6 {
+        assert_eq!(nodes.ask_status(rank, &asked), Status::SUCCESS);
+    }
+    let end = |nodes: &mut Nodes, rank| {
+        nodes.servers[1].rank_ended(Rank(rank), Exit::Status(3), nodes.now_ns);
+        nodes.pass(0);
+        nodes.settle();
+    };
+    end(&mut nodes, 2);
+    for rank in [0, 1, 4, 5] {
+        assert_eq!(statuses(&mut nodes, rank), (vec![], vec![Status::PROC_TERM_WO_SYNC.0]), "{rank}");
+    }
+    until_known(&mut nodes, 1);
+    for rank in [0, 1, 4, 5] {
+        assert_eq!(statuses(&mut nodes, rank), (vec![], vec![Status::NODE_DOWN.0]), "of rank 3, told to {rank}");
+    }
+    // It was only cut off.
+    end(&mut nodes, 3);
+    for rank in [0, 1, 4, 5] {
+        assert_eq!(statuses(&mut nodes, rank), (vec![], vec![]), "{rank}");
     }
 }
 

@@ -317,15 +317,17 @@ impl Machine {
 
     /// Asks a node whether it is alive, and counts the questions after which nothing at all came. (Counting rather than
     /// reading a clock: a host that slept has not heard its nodes either, and that is not their fault.) What comes of
-    /// half a frame is counted with it, on both of the node's connections.
+    /// half a frame is counted with it, on both of the node's connections, unless nothing comes any more at all: then
+    /// the node is silent, and need not be given the time to come back.
     pub(super) fn heartbeat(&mut self, id: LineId, now: Now) {
         let node = self.lines.table.get(&id).and_then(|line| line.identity()).map(|identity| identity.node);
         let ship = node.and_then(|node| self.nodes.ship_of(node));
-        for line in [Some(id), ship].into_iter().flatten() {
-            self.look_for_rest(line, now);
-        }
         // Whoever is not listened to is not silent: it is the service node then that takes nothing.
         let is_unheard = self.lines.stalled.contains(&id);
+        let is_silent = !is_unheard && self.lines.table.get(&id).is_some_and(|line| !line.heard);
+        for line in [Some(id).filter(|_| !is_silent), ship].into_iter().flatten() {
+            self.look_for_rest(line, now);
+        }
         let line = self.lines.table.get_mut(&id).map(Box::as_mut);
         let Some(Line { phase: Phase::Control(_, pulse), heard, .. }) = line else { return };
         let has_spoken = std::mem::take(heard) || is_unheard || pulse.sequence == 0;

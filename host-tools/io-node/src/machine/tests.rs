@@ -172,6 +172,30 @@ fn the_rest_of_a_frame_is_not_waited_for_for_ever() {
     }
 }
 
+/// What of a frame was under way when a node was cut off is no reason to wait for that node any longer.
+#[test]
+fn a_node_that_is_cut_off_within_a_frame_is_lost_as_any_other() {
+    for channel in [Channel::Control, Channel::Ship] {
+        let mut machine = Machine::default();
+        let [mut control, mut ship] = ready(&mut machine, 0);
+        let wire = if channel == Channel::Control { &mut control } else { &mut ship };
+        wire.say(&event());
+        let bytes = wire.session.transmit().to_vec();
+        machine.receive(wire.line, &bytes[..bytes.len() / 2]);
+        machine.listen(wire.line, at(0));
+        let (mut now_ns, mut is_lost) = (0, false);
+        while !is_lost {
+            now_ns += HEARTBEAT_INTERVAL_NS;
+            assert!(now_ns <= HEARTBEAT_DEAD_NS + 2 * HEARTBEAT_INTERVAL_NS, "{channel:?}");
+            machine.advance(at(now_ns));
+            while machine.next_effect().is_some() {}
+            while let Some(message) = machine.next_message(at(now_ns)) {
+                is_lost |= matches!(message, FromPset::NodeLost { .. });
+            }
+        }
+    }
+}
+
 const JOB: JobId = JobId(5);
 const RANK: Rank = Rank(0);
 

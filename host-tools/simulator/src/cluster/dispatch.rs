@@ -233,7 +233,7 @@ impl World {
         let Some(machine) = self.machines.get(&node) else { return };
         let (life, generation) = (machine.life, machine.personality.generation);
         self.forget_machine(life);
-        self.checkers.troubles.strike(node, self.now_ns);
+        self.checkers.troubles.strike(node, self.now_ns, self.now_ns);
         let event = MachineEvent::Ended { reason: why.to_owned(), last_words: LastWords::None };
         let in_ns = self.random.delay(HOST_NS_MAX);
         self.plant(in_ns, PlantEvent::Machine { node, generation, event });

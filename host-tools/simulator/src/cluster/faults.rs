@@ -176,7 +176,7 @@ impl World {
         let pset = self.pset_of(node);
         self.note(name, format_args!("#{number}: node {node}, pset {pset}, until {:.3}", until_ns as f64 / 1e9));
         if chosen == Kind::StopMachine {
-            self.checkers.troubles.strike(node, until_ns);
+            self.checkers.troubles.strike(node, self.now_ns, until_ns);
         }
         if let Some(who) = chosen.touches(node, pset, until_ns - self.now_ns) {
             self.checkers.given_up.excuse(who, until_ns);
@@ -258,14 +258,14 @@ impl World {
 
     /// Nodes may not hear of each other until then.
     pub(super) fn trouble_all(&mut self, until_ns: u64) {
-        (0..self.options.nodes).for_each(|node| self.checkers.troubles.strike(NodeId(node), until_ns));
+        (0..self.options.nodes).for_each(|node| self.checkers.troubles.strike(NodeId(node), self.now_ns, until_ns));
     }
 
     pub(super) fn cut(&mut self, cuts: &[Cut], until_ns: u64) {
         for cut in cuts.iter().copied() {
             match cut {
                 Cut::From(node) | Cut::To(node) | Cut::Between(node, _) => {
-                    self.checkers.troubles.strike(node, until_ns);
+                    self.checkers.troubles.strike(node, self.now_ns, until_ns);
                 }
             }
             longer(self.cut_off.entry(cut).or_default(), until_ns);

@@ -24,11 +24,11 @@ impl World {
     /// What is not right with that job, if anything.
     pub(super) fn what_the_last_job_shows(&mut self) -> Option<String> {
         match self.last_job {
-            LastJob::Well => None,
+            LastJob::Well => self.what_is_said_to_nodes().or_else(|| self.what_was_not_heard()),
             LastJob::None => {
                 // After that job nodes have told anew what they hold. An answer to an order to forget that nobody waits
                 // for any more may still be on its way, but not for long.
-                if let Err(what) = self.check_holdings() {
+                if let Err(what) = self.check_holdings_but_for_lost_words() {
                     return Some(what.to_string());
                 }
                 self.submit_last_job();
@@ -38,9 +38,21 @@ impl World {
                 let end = self.checkers.jobs.end_of(job);
                 let is_well = end.is_some_and(|view| view.reason.is_none() && view.exit_status == Some(0));
                 self.last_job = if is_well { LastJob::Well } else { LastJob::None };
-                (!is_well).then(|| format!("a job on all nodes, {job}, ended so: {end:?}"))
+                if is_well {
+                    return self.what_the_last_job_shows();
+                }
+                Some(format!("a job on all nodes, {job}, ended so: {end:?}"))
             }
         }
+    }
+
+    /// What a node keeps to which the word that the job is over may have been lost: another one does for that.
+    fn what_was_not_heard(&mut self) -> Option<String> {
+        let kept = self.what_is_kept(false).filter(|_| self.what_is_kept(true).is_none());
+        if kept.is_some() {
+            self.last_job = LastJob::None;
+        }
+        kept
     }
 
     fn submit_last_job(&mut self) {

@@ -92,7 +92,10 @@ impl World {
             return Some(what);
         }
         let what = self.what_is_not_up();
-        if what.is_some() || self.options.is_alone() { what } else { self.what_the_last_job_shows() }
+        if what.is_some() || self.options.is_alone() {
+            return what.or_else(|| self.what_is_said_to_nodes());
+        }
+        self.what_the_last_job_shows()
     }
 
     /// Whether all nodes are there.

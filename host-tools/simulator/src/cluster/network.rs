@@ -184,6 +184,11 @@ impl Connection {
         window.saturating_sub(self.towards(towards).held())
     }
 
+    /// Something was said towards an end that nobody has taken there.
+    pub(super) fn is_heard_soon(&self, towards: End) -> bool {
+        self.sides[towards as usize].incoming.held() > 0
+    }
+
     /// Something is under way.
     pub(super) fn is_busy(&self) -> bool {
         self.sides.iter().any(|side| !side.incoming.under_way.is_empty())
@@ -222,6 +227,8 @@ pub(super) struct Connections {
     ports: BTreeMap<(LifeId, u16), Port>,
     touched: VecDeque<ConnectionId>,
     opened: u64,
+    /// Connections of each boot of a node with its I/O node that are over.
+    lost: BTreeMap<LifeId, u64>,
 }
 
 impl Connections {
@@ -304,6 +311,9 @@ impl Connections {
     pub(super) fn leave(&mut self, id: ConnectionId, end: End) {
         let Some(connection) = self.table.get_mut(&id) else { return };
         connection.at(end).is_there = false;
+        if connection.io_node().is_some() {
+            *self.lost.entry(connection.caller).or_default() += 1;
+        }
         if !connection.at(end.other()).is_there {
             self.table.remove(&id);
         }
@@ -316,6 +326,12 @@ impl Connections {
                 self.leave(id, end);
             }
         }
+        self.lost.remove(&life);
+    }
+
+    /// How often an end of a connection of a boot with its I/O node has gone, and with it what was said there.
+    pub(super) fn lost_by(&self, life: LifeId) -> u64 {
+        self.lost.get(&life).copied().unwrap_or_default()
     }
 
     /// Connections with other nodes that a boot of a node made, or on which it has said something for a job of its own,

@@ -13,7 +13,7 @@ fn name(note: PmixNote) -> Option<&'static str> {
         PmixNote::Loses => "ranks that went away in the middle of PMIx",
         PmixNote::GivesUp => "ranks that were not told of all PMIx events",
         PmixNote::Told(Told::Event(..)) => "PMIx events told",
-        PmixNote::Told(Told::End(_)) => "ends of ranks told by PMIx",
+        PmixNote::Told(Told::End(..)) => "ends of ranks told by PMIx",
         PmixNote::Hears(Ask::Fence(fence), Reply::Status(status)) => match (fence, Status(status)) {
             (Fence::Whole(_), Status::SUCCESS) => "PMIx fences of all left",
             (_, Status::SUCCESS) => "PMIx fences of some left",

@@ -20,7 +20,7 @@ use std::fmt;
 
 use coppice_protocol::pmix::Dialect;
 
-pub(super) use self::answer::{Told, read_answer, read_told};
+pub(super) use self::answer::{Source, Told, read_answer, read_told};
 pub(super) use self::call::{bytes_of, greeting, message};
 pub(super) use self::plan::SPOKEN;
 

@@ -43,8 +43,8 @@ pub(super) struct Seen {
     pub violations: Vec<String>,
     /// Processes that began.
     pub launched: u64,
-    /// Orders to launch that came to each boot.
-    pub ordered: BTreeMap<LifeId, u64>,
+    /// Orders to launch that came to each boot, and the job of the last one.
+    pub ordered: BTreeMap<LifeId, (u64, JobId)>,
     /// The boot that runs.
     pub running: Option<LifeId>,
     /// Processes of each program on each boot: how many are there, and the number of the last end of one.
@@ -207,7 +207,10 @@ impl Processes for Watched {
         let region = self.region;
         let (job, rank, program) = (launch.job, launch.rank, launch.program);
         let (pages, ranks, nodes) = (pages_of_job(&launch), ranks_here(&launch, life.node), launch.world.node_count());
-        *observed.lock().ordered.entry(life).or_default() += 1;
+        let mut seen = observed.lock();
+        let (orders, last) = seen.ordered.entry(life).or_insert((0, job));
+        (*orders, *last) = (*orders + 1, job);
+        drop(seen);
         let process = self.table.launch(launch, client, started);
         Box::pin(async move {
             let alive = Alive::new(observed.clone(), life, job, rank, program);
@@ -296,7 +299,10 @@ impl Processes for Watched {
         Box::pin(async move {
             going.await;
             let is_idle = observed.lock().alive.range(all_of(life)).next().is_none();
-            if is_idle && ordered(&observed) == before && asked.strong_count() <= 1 {
+            // A job that goes on without a node ends after that has booted again and runs others, of which it keeps
+            // something for their ranks elsewhere.
+            let is_last = before.is_none_or(|(_, last)| last == job);
+            if is_idle && is_last && ordered(&observed) == before && asked.strong_count() <= 1 {
                 nothing_is_left(&observed, &quota, &network, life, job);
             }
         })

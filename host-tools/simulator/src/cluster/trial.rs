@@ -104,6 +104,8 @@ pub(super) struct Trials {
     lines: BTreeMap<(JobId, u32), Vec<u64>>,
     /// The job that begins.
     first: JobId,
+    /// Who led its first checkpoint, by number, if regions have it.
+    first_key: Option<u64>,
     /// When the stage began, ns.
     since_ns: u64,
     has_struck: bool,
@@ -117,6 +119,7 @@ impl Default for Trials {
             barriers: 0,
             lines: BTreeMap::new(),
             first: JobId(0),
+            first_key: None,
             since_ns: 0,
             has_struck: false,
             outcome: Arc::default(),

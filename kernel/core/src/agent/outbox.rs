@@ -210,6 +210,12 @@ impl Started {
         Self { outbox: Arc::clone(outbox), job, rank }
     }
 
+    /// Of a rank about which nobody hears anything.
+    #[cfg(test)]
+    pub(crate) fn unheard(job: JobId, rank: Rank) -> Self {
+        Self::new(&Arc::new(Outbox::new()), job, rank)
+    }
+
     /// What the process, and what serves it, say if the job cannot go on, or may not.
     #[must_use]
     pub fn failures(&self) -> Failures {

@@ -65,6 +65,8 @@ impl Drop for Entry {
 impl Processes for ProcessTable {
     fn launch(&self, order: Order, client: Client, started: Started) -> BoxFuture<'static, RankReport> {
         let key = (order.job, order.rank);
+        // What was kept for another job is room for this one.
+        self.overlays.end_others(order.job);
         let seat = match self.pmi.join(&order, started.failures()) {
             Ok(seat) => seat,
             Err(reason) => {

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 use coppice_endpoint::{BufferSizes, Stack};
-use coppice_protocol::control::{Launch, OverlayOrder};
-use coppice_protocol::ids::{NodeId, Rank};
+use coppice_protocol::control::{Launch, Order, OverlayOrder};
+use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::{OVERLAY_CALLERS_MAX, OVERLAY_PORT};
 use coppice_protocol::overlay::frame::Keys;
 use coppice_protocol::overlay::{Above, Child, Down, METRICS, Part, Source, Up};
@@ -18,13 +18,18 @@ use coppice_protocol::world::{JobKey, World};
 use spin::Mutex;
 
 use super::{Auxiliary, Overlays};
+use crate::agent::{Processes, Started};
 use crate::executor::{self, run_to_end};
-use crate::limits::{OVERLAY_STRANGER_NS_MAX, OVERLAY_WRITE_NS_MAX};
+use crate::launch::ProcessTable;
+use crate::limits::{OVERLAY_NODE_BYTES, OVERLAY_STRANGER_NS_MAX, OVERLAY_WRITE_NS_MAX};
+use crate::net::testing::Nowhere;
 use crate::net::testing::fabric::{Fabric, Faults, Station};
+use crate::pmi::Pmi;
 use crate::process::testing::{node_facts, order, pool};
 use crate::process::{JobOnNode, JobsOnNode};
 use crate::quota::Quota;
 use crate::quota::tests::quota;
+use crate::ship::Ship;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const PERIOD_NS: u64 = 100_000_000;
@@ -257,6 +262,33 @@ fn what_nobody_wants_goes_with_the_last_rank() {
             assert_eq!(overlays.shared.jobs.lock().len() == 1, stays, "{nodes} nodes, {is_killed}");
             cluster.end().await;
         }
+    });
+    assert_eq!(done, Ok(()));
+}
+
+/// The word that a job is over may be lost with a connection. The next job's first rank does for it, whether somebody
+/// wants to know what that job does or not.
+#[test]
+fn the_next_job_ends_what_is_left_of_the_last() {
+    let done = run_to_end(async {
+        let mut cluster = Cluster::new(2);
+        cluster.begin();
+        executor::sleep(SECOND_NS).await;
+        let Node { overlays, job, quota, .. } = &mut cluster.nodes[1];
+        *job = None;
+        assert!(quota.taken() >= OVERLAY_NODE_BYTES);
+        let facts = node_facts(pool(), Arc::new(cluster.fabric.stack(NodeId(1).address())));
+        let pmi = Pmi::new(NodeId(1), Arc::new(Nowhere), Arc::clone(&facts.quota));
+        let table = ProcessTable::new(facts, pmi, overlays.clone());
+        let world = World::new(JobKey([8; 32]), 1, [NodeId(1)]);
+        let next = Order::from(Launch { job: JobId(8), first: Rank(0), world, ..order(1) });
+        let client = Ship::new().client(next.job, next.rank);
+        let started = Started::unheard(next.job, next.rank);
+        let launched = table.launch(next, client, started);
+        assert_eq!(quota.taken(), 0);
+        drop(launched);
+        executor::sleep(SECOND_NS).await;
+        cluster.end().await;
     });
     assert_eq!(done, Ok(()));
 }

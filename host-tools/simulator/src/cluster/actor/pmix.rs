@@ -275,7 +275,7 @@ impl Actor<'_> {
             Ok(told) => {
                 self.put_told(match told {
                     Told::Event(..) => (events + 1, ends),
-                    Told::End(_) => (events, ends + 1),
+                    Told::End(..) => (events, ends + 1),
                 })?;
                 self.note_pmix(facts, PmixNote::Told(told));
             }

@@ -11,6 +11,8 @@
 mod cards;
 mod events;
 mod job;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

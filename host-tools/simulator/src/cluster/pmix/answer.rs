@@ -13,8 +13,17 @@ use super::{Ask, Course, Reply, Speaker};
 pub(in crate::cluster) enum Told {
     /// A rank's event with this number.
     Event(u32, u64),
-    /// That a rank has ended.
-    End(u32),
+    /// That a rank has ended: its node says so, or others say that its node is gone.
+    End(u32, Source),
+}
+
+/// Who knows that a rank has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cluster) enum Source {
+    /// Its own node.
+    Own,
+    /// Others, who take that for gone.
+    Others,
 }
 
 /// What the answer to a call says.
@@ -143,13 +152,14 @@ fn told(mut reader: Reader<'_>, course: &Course, speaker: &Speaker<'_>) -> Read<
     if count > 0 {
         reader.packed(count)?;
     }
-    let (mut number, mut affected) = (None, None);
+    let (mut number, mut affected, mut of_ends) = (None, None, Source::Own);
     for _ in 0..count {
         let info = reader.info()?;
         let mut value = Reader::new(info.value, course.dialect());
         match info.key {
             key if key == NUMBER.as_bytes() => number = Some(value.u32()?.into()),
             b"pmix.evproc" => affected = Some(value.process()?),
+            b"pmix.proc.term.status" if value.i32()? == Status::NODE_DOWN.0 => of_ends = Source::Others,
             _ => {}
         }
     }
@@ -158,7 +168,7 @@ fn told(mut reader: Reader<'_>, course: &Course, speaker: &Speaker<'_>) -> Read<
     let of_end = affected.filter(|of| code == ENDED && source.space == SERVER_SPACE.as_bytes() && of.space == space);
     Ok(match (command, of_rank, of_end) {
         (12, Some(number), None) => Ok(Told::Event(source.rank, number)),
-        (12, None, Some(process)) => Ok(Told::End(process.rank)),
+        (12, None, Some(process)) => Ok(Told::End(process.rank, of_ends)),
         _ => Err(format!("{code} from {}:{} is nothing that was asked for", text(source.space), source.rank)),
     })
 }

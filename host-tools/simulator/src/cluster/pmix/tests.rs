@@ -150,5 +150,5 @@ fn an_answer_that_nobody_can_mean_is_none() {
     status.byte(0);
     assert!(read(Ask::Commit(0), status.bytes()).is_err());
     assert!(super::read_told(&COURSE, &speaker, status.bytes()).is_err());
-    assert_ne!(Told::End(1), Told::Event(1, 0));
+    assert_ne!(Told::End(1, super::Source::Own), Told::Event(1, 0));
 }

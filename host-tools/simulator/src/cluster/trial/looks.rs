@@ -45,16 +45,30 @@ impl World {
     pub(super) fn look_at_the_newest(&mut self, job: JobId, made: Option<bool>) {
         let strike = self.options.trial.and_then(|trial| trial.strike);
         let they_lived = strike.is_none_or(|(_, victim)| matches!(victim, Victim::Node(_) | Victim::AllNodes));
-        let (Some(made), true) = (made, they_lived && self.host.region_bytes() > 0) else { return };
+        let (Some(made), Some(first), true) = (made, self.trials.first_key, they_lived) else { return };
         for node in 0..self.options.nodes {
             match self.slots_of(NodeId(node)) {
-                // Leaders have numbers in order: the second may have been tried more than once.
-                Ok(slots) if slots.len() == 1 && slots.iter().all(|slot| slot.job == job && made == (slot.key > 1)) => {
-                }
+                // Leaders have numbers in order: either may have been tried more than once.
+                Ok(slots) if matches!(&slots[..], [slot] if slot.job == job && made == (slot.key > first)) => {}
                 Ok(slots) => self.is_wrong(format!("made: {made}, and the region of node {node} has {slots:?}")),
                 Err(error) => self.trouble = Some(error),
             }
         }
+    }
+
+    /// The number of whoever led the checkpoint that regions have, if there is one and no other.
+    pub(super) fn key_in_regions(&mut self) -> Option<u64> {
+        if self.host.region_bytes() == 0 {
+            return None;
+        }
+        match self.slots_of(NodeId(0)) {
+            Ok(slots) => match &slots[..] {
+                [slot] => return Some(slot.key),
+                slots => self.is_wrong(format!("with one checkpoint the region of node 0 has {slots:?}")),
+            },
+            Err(error) => self.trouble = Some(error),
+        }
+        None
     }
 
     /// Slots of a region that have something. One that a node has given up is said to be filled until it is again.

@@ -150,6 +150,7 @@ impl World {
                 Some(Err(refused)) => self.is_wrong(format!("no first checkpoint: {}", refused.message)),
             },
             Stage::HasOne(job) if self.is_time(job, 1) && self.is_all_done() => {
+                self.trials.first_key = self.key_in_regions();
                 let said = self.begin_checkpoint(job);
                 self.begin_stage(Stage::Second(job, said));
             }

@@ -11,7 +11,7 @@ use super::Note;
 use super::cards::Cards;
 use super::events::Events;
 use crate::cluster::checkers::Troubles;
-use crate::cluster::pmix::{Ask, Course, Fence, Loss, Reply, Told, Want};
+use crate::cluster::pmix::{Ask, Course, Fence, Loss, Reply, Source, Told, Want};
 use crate::cluster::queue::SECOND_NS;
 use crate::cluster::script::Script;
 
@@ -141,6 +141,14 @@ impl Job {
         self.nodes.values().any(is_lost)
     }
 
+    /// Whether it goes on without a node that others take for dead, and that may be there: nodes of a job find that
+    /// out themselves, and one that was cut off for so long stays dead to them. Who ends it, and when, is not theirs to
+    /// say: nobody, if its I/O node heard it all the time. One that hears of nobody takes all others for dead, too.
+    fn may_be_mistaken(&self, troubles: &Troubles, now_ns: u64) -> bool {
+        let is_missed = |node: &NodeId| troubles.was_missed(*node, self.submitted_ns, now_ns);
+        self.course.outlives && (self.begun_ns.is_none() || self.nodes.values().any(is_missed))
+    }
+
     /// Whether some began so long after others that their nodes may have been silent for those.
     fn began_late(&self) -> bool {
         let first_ns = self.first_ns.unwrap_or_default();
@@ -155,8 +163,10 @@ impl Job {
             Note::Asks(ask) => self.asks(rank, ask, now_ns),
             Note::Hears(ask, reply) => return self.hears(rank, ask, reply, around, now_ns),
             Note::Told(Told::Event(from, number)) => return self.events.told(&self.course, rank, from, number),
-            Note::Told(Told::End(of)) => {
-                self.explain(now_ns, [of], format!("rank {rank} is told that rank {of} has ended, which runs"));
+            Note::Told(Told::End(of, source)) => {
+                if source == Source::Own || !self.may_be_mistaken(around.1, now_ns) {
+                    self.explain(now_ns, [of], format!("rank {rank} is told that rank {of} has ended, which runs"));
+                }
                 return self.events.told_of_end(rank, of);
             }
             Note::GivesUp => {
@@ -198,15 +208,16 @@ impl Job {
     ) -> Result<(), String> {
         let (at_ns, floor) = self.asked.remove(&rank).map_or((now_ns, 0), |asked| (asked.at_ns, asked.floor));
         let was_troubled = self.was_troubled(troubles, now_ns.saturating_sub(SILENT_NS));
+        let is_mistaken = self.may_be_mistaken(troubles, now_ns);
         // What such a node has kept stays out of reach for as long as the job goes on.
-        let is_out_of_reach = was_troubled || self.has_lost_node(troubles);
+        let is_out_of_reach = was_troubled || is_mistaken || self.has_lost_node(troubles);
         let status = match reply {
             Reply::Status(status) => Status(status),
             Reply::Card(_) | Reply::Found => Status::SUCCESS,
         };
         let unwarranted = || Err(format!("hears {} for {ask:?} after {} ns", status.0, now_ns - at_ns));
         match (ask, reply) {
-            (Ask::Fence(fence), _) => self.leaves(rank, fence, status, was_troubled, (is_calm, now_ns)),
+            (Ask::Fence(fence), _) => self.leaves(rank, fence, status, (was_troubled, is_mistaken), (is_calm, now_ns)),
             (Ask::Get(of, want), Reply::Card(commits)) => self.cards.gets(rank, of, want, floor, commits),
             (Ask::Get(of, want), _) => {
                 let is_warranted = match status {
@@ -218,7 +229,7 @@ impl Job {
                     // Of one that went with its node that is so as long as the job is.
                     Status::UNREACHABLE => {
                         let is_gone = self.gone_ns.contains_key(&of);
-                        (was_troubled || is_gone) && !self.course.are_neighbours(rank, of)
+                        (was_troubled || is_mistaken || is_gone) && !self.course.are_neighbours(rank, of)
                     }
                     _ => false,
                 };
@@ -273,7 +284,7 @@ impl Job {
         rank: u32,
         fence: Fence,
         status: Status,
-        was_troubled: bool,
+        (was_troubled, is_mistaken): (bool, bool),
         (is_calm, now_ns): (bool, u64),
     ) -> Result<(), String> {
         let members = self.course.members(fence, self.ranks);
@@ -300,7 +311,7 @@ impl Job {
                 Err(format!("hears that a member of {fence:?} is gone, of a job that ends with it"))
             }
             Status::UNREACHABLE => {
-                if is_of_all || !was_troubled {
+                if !is_mistaken && (is_of_all || !was_troubled) {
                     let what = format!("rank {rank} hears that a member of {fence:?} is gone, and all are there");
                     self.explain(now_ns, members, what);
                 }
@@ -323,17 +334,29 @@ impl Job {
         self.asked.remove(&rank);
     }
 
+    /// Whether somebody waits for a rank in a fence of a part, in which another one cannot come: all that make the call
+    /// on a node hear of it together, and nobody before those on the node that leads it, which is that of its lowest
+    /// member.
+    fn is_waited_for(&self, member: u32, by: u32, fence: Fence) -> bool {
+        let leads = *self.course.members(fence, self.ranks).start();
+        let is_there = !self.done.contains(&member) && !self.gone_ns.contains_key(&member);
+        is_there && (self.course.are_neighbours(member, by) || self.course.are_neighbours(member, leads))
+    }
+
     /// Whether a rank waits for what is there, or cannot come.
-    fn is_overdue(&self, ask: Ask) -> bool {
+    fn is_overdue(&self, rank: u32, ask: Ask) -> bool {
         match ask {
             Ask::Fence(fence) => {
                 let entered = self.fences.get(&fence).map(|passage| &passage.entered);
-                let mut missing = self
-                    .course
-                    .members(fence, self.ranks)
-                    .filter(|member| entered.is_none_or(|entered| !entered.contains_key(member)));
-                let is_full = missing.clone().next().is_none();
-                is_full || missing.any(|member| self.done.contains(&member) || self.gone_ns.contains_key(&member))
+                let members = self.course.members(fence, self.ranks);
+                let missing = || {
+                    let members = members.clone();
+                    members.filter(|member| entered.is_none_or(|entered| !entered.contains_key(member)))
+                };
+                let is_gone = |member: u32| self.done.contains(&member) || self.gone_ns.contains_key(&member);
+                let is_of_all = members.clone().count() == self.ranks as usize;
+                let waits = || !is_of_all && missing().any(|member| self.is_waited_for(member, rank, fence));
+                missing().next().is_none() || missing().any(is_gone) && !waits()
             }
             Ask::Get(_, Want::Never) => true,
             Ask::Get(_, Want::NeverEver) => false,
@@ -346,7 +369,8 @@ impl Job {
 
     /// The service node has worked for so long: for how long a rank has been waiting in vain, or the job was to end.
     pub(super) fn worked(&mut self, ns: u64) -> u64 {
-        let overdue = self.asked.iter().filter(|(_, asked)| self.is_overdue(asked.ask)).map(|(rank, _)| *rank);
+        let is_overdue = |(rank, asked): &(&u32, &Asked)| self.is_overdue(**rank, asked.ask);
+        let overdue = self.asked.iter().filter(is_overdue).map(|(rank, _)| *rank);
         let overdue: BTreeSet<u32> = overdue.collect();
         for (rank, asked) in &mut self.asked {
             asked.stuck_ns = if overdue.contains(rank) { asked.stuck_ns + ns } else { 0 };
