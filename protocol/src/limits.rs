@@ -223,6 +223,14 @@ pub const PMI_PATTERNS_MAX: usize = 64;
 /// Numbers in such a pattern. What has more has none; with more: disconnected.
 pub const PMI_PATTERN_NUMBERS_MAX: usize = 16;
 
+/// Rows of keys that are alike in such a body, and rows of values: of each the last one is kept. A further one takes
+/// the place of the one that was used the longest ago.
+pub const PMI_ROWS_MAX: usize = 8;
+
+/// Places in which two of a row may differ. Whoever writes a body has the last one reach as far as it must; with more:
+/// disconnected.
+pub const PMI_HOLES_MAX: usize = 32;
+
 /// Frames that one step of a barrier may be split into. More than a job's puts can need; announcing more: disconnected.
 pub const PMI_PARTS_MAX: u32 = 256;
 

@@ -37,7 +37,7 @@ use crate::limits::{PMI_FRAME_BODY_BYTES_MAX, PMI_LETTER_BYTES_MAX, PMI_PARTS_MA
 const MAGIC: [u8; 4] = *b"CpPm";
 
 /// Version of frames and what is in them.
-pub const VERSION: u16 = 6;
+pub const VERSION: u16 = 7;
 
 /// Length of a frame's header, bytes.
 pub const HEADER_BYTES: usize = 64;

@@ -1,11 +1,9 @@
-//! Bodies of frames: what goes in comes out, damaged ones are refused, few bytes stand for no more than a job may put,
-//! and how few they are.
-
-use std::fmt::Write as _;
+//! Bodies of frames: what goes in comes out, damaged ones are refused, and few bytes stand for no more than a job may
+//! put.
 
 use coppice_protocol::limits::{
-    PMI_BYTES_PER_JOB_MAX, PMI_FRAME_BODY_BYTES_MAX, PMI_KEY_BYTES_MAX, PMI_KEYS_PER_JOB_MAX, PMI_PARTS_MAX,
-    PMI_PATTERN_NUMBERS_MAX, PMI_PATTERNS_MAX, PMI_VALUE_BYTES_MAX,
+    PMI_BYTES_PER_JOB_MAX, PMI_FRAME_BODY_BYTES_MAX, PMI_HOLES_MAX, PMI_KEY_BYTES_MAX, PMI_KEYS_PER_JOB_MAX,
+    PMI_PARTS_MAX, PMI_PATTERN_NUMBERS_MAX, PMI_PATTERNS_MAX, PMI_ROWS_MAX, PMI_VALUE_BYTES_MAX,
 };
 use coppice_protocol::pmi::{Measures, PeerError, pack, unpack};
 use proptest::collection::vec;
@@ -16,16 +14,16 @@ use proptest::{prop_assert, prop_assert_eq, prop_oneof, proptest};
 use crate::barriers::Random;
 
 /// Whose, key, value.
-type Card = (u32, Vec<u8>, Vec<u8>);
+pub(crate) type Card = (u32, Vec<u8>, Vec<u8>);
 
 const NONSENSE: PeerError = PeerError::Nonsense("body");
 
-fn packed(cards: &[Card], measures: Measures) -> Vec<Vec<u8>> {
+pub(crate) fn packed(cards: &[Card], measures: Measures) -> Vec<Vec<u8>> {
     pack(cards.iter().map(|(node, key, value)| (*node, &key[..], &value[..])), measures).expect("memory")
 }
 
 /// What is in bodies, of each on its own.
-fn unpacked(bodies: &[Vec<u8>]) -> Vec<Card> {
+pub(crate) fn unpacked(bodies: &[Vec<u8>]) -> Vec<Card> {
     let read = bodies.iter().flat_map(|body| unpack(body).expect("a body"));
     read.map(|(node, key, value)| (node, key.into_vec(), value.into_vec())).collect()
 }
@@ -52,11 +50,39 @@ fn item(bytes_max: usize) -> impl Strategy<Value = Vec<u8>> {
 fn cards() -> impl Strategy<Value = Vec<Card>> {
     let key = item(PMI_KEY_BYTES_MAX).prop_map(|key| if key.is_empty() { vec![b'k'] } else { key });
     let node = prop_oneof![0..5_u32, any::<u32>()];
-    vec((node, key, item(PMI_VALUE_BYTES_MAX)), 0..80)
+    prop_oneof![vec((node, key, item(PMI_VALUE_BYTES_MAX)), 0..80), alike()]
+}
+
+/// Cards of a few kinds, of which some bytes differ from one to the next, and sometimes their length.
+fn alike() -> impl Strategy<Value = Vec<Card>> {
+    let kinds = vec((vec(any::<u8>(), 1..30), item(200)), 1..12);
+    let changes = vec((any::<Index>(), select(&b"07af\xff"[..])), 0..6);
+    (kinds, vec((0..3_u32, any::<Index>(), changes, 0..20_u8), 0..80)).prop_map(|(mut kinds, cards)| {
+        let card = |(node, kind, changes, length): (u32, Index, Vec<(Index, u8)>, u8)| {
+            let kind = kind.index(kinds.len());
+            let (key, value) = &mut kinds[kind];
+            for (place, byte) in changes {
+                let place = place.index(key.len() + value.len());
+                *key.iter_mut().chain(&mut *value).nth(place).expect("one of them") = byte;
+            }
+            match length {
+                0 => value.extend(b"00"),
+                1 => value.truncate(value.len().saturating_sub(1)),
+                _ => {}
+            }
+            (node, key.clone(), value.clone())
+        };
+        cards.into_iter().map(card).collect()
+    })
 }
 
 fn measures() -> impl Strategy<Value = Measures> {
-    any::<[bool; 3]>().prop_map(|[patterns, front, hexadecimal]| Measures { patterns, front, hexadecimal })
+    any::<[bool; 4]>().prop_map(|[patterns, front, holes, hexadecimal]| Measures {
+        patterns,
+        front,
+        holes,
+        hexadecimal,
+    })
 }
 
 proptest! {
@@ -113,30 +139,96 @@ fn a_body_is_what_it_says() {
         Ok(format!("{:?}", puts.iter().map(|(node, key, value)| (*node, boxed(key), boxed(value))).collect::<Vec<_>>()))
     };
     assert_eq!(read(&[]), puts(&[]));
-    assert_eq!(read(&[1, 0, 0, 1, b'k', 1, 0, 0, 0]), puts(&[(0, "k", "")]));
+    assert_eq!(read(&[1, 0, 1, b'k', 1, 0, 0]), puts(&[(0, "k", "")]));
     // Node 3; a pattern with one number, twice; node 2.
-    let pattern = [0, 6, 4, 1, 1, b'P', 1, b'-', 14, 5, 2, 0, 1, 5, 3, 2, 0, 0, 1, 0xab];
+    let pattern = [0, 6, 4, 1, 1, b'P', 1, b'-', 14, 21, 2, 0, 1, 21, 3, 2, 0, 1, 0xab];
     assert_eq!(read(&pattern), puts(&[(3, "P7-", "P8-"), (2, "P6-", "ab")]));
     for refused in [
         &[1][..],
-        &[1, 0, 0, 1, b'k'],
-        &[1, 0, 0, 0, 1, 0, 0, 0],
-        &[1, 1, 0, 0, 1, 0, 0, 0],
-        &[1, 0, 1, 0, 1, 0, 0, 0],
-        &[1, 0, 0, 1, b'k', 0, 2, 1, 0, 0, 0],
-        &[0, 1, 1, 0, 0, 1, b'k', 1, 0, 0, 0],
-        &[0, 0, 0, 0, 1, 0, 0, 1, b'k', 1, 0, 0, 0],
-        &[5, 0, 1, 0, 0, 0],
-        &[4, 0, 1, b'k', 1, 0, 0, 0],
-        &[0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02, 0, 0, 1, b'k', 1, 0, 0, 0],
+        &[1, 0, 1, b'k'],
+        &[1, 0, 0, 1, 0, 0],
+        &[1, 1, 0, 0, 1, b'k', 1, 0, 0],
+        &[1, 0, 1, b'k', 0, 2, 1, 0, 0],
+        &[0, 1, 1, 0, 1, b'k', 1, 0, 0],
+        &[0, 0, 0, 0, 1, 0, 1, b'k', 1, 0, 0],
+        &[21, 0, 1, 0, 0],
+        &[4, 0, 1, b'k', 1, 0, 0],
+        &[0x81, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02, 0, 1, b'k', 1, 0, 0],
     ] {
         assert_eq!(read(refused), Err(NONSENSE), "{refused:?}");
     }
 }
 
+/// What bodies say of rows, whose keys are these; the values are nothing.
+fn keys(items: &[&[u8]]) -> Result<Vec<String>, PeerError> {
+    let nothing = &[1, 0, 0][..];
+    let body: Vec<u8> = items.iter().flat_map(|item| [item, nothing].concat()).collect();
+    Ok(unpack(&body)?.iter().map(|(_, key, _)| String::from_utf8_lossy(key).into_owned()).collect())
+}
+
+#[test]
+fn what_is_alike_is_said_once() {
+    let read = |items: &[&[u8]]| keys(&[&[&b"\x01\0\x05port1"[..]], items].concat()).map(|keys| keys[1..].join(" "));
+    let is = |keys: &str| Ok(keys.to_owned());
+    assert_eq!(read(&[&[5], &[5]]), is("port1 port1"));
+    // Other holes once, and from then on if those before did not fit right before that.
+    assert_eq!(read(&[b"\x0d\x04\x042", b"\x053"]), is("port2 port3"));
+    let once = b"\x0d\0\x04\x04m";
+    assert_eq!(read(&[b"\x0d\x04\x042", b"\x053", once, b"\x054", b"\x055"]), is("port2 port3 mort3 mort4 mort5"));
+    assert_eq!(read(&[b"\x0d\x04\x042", once, b"\x05s", b"\x05f"]), is("port2 mort2 sort2 fort2"));
+    // Another row; then the one before, and again the other; one that is like the first of both.
+    let node = b"\x01\0\x04node";
+    let rows: &[&[u8]] = &[node, &[6], b"\x0e\x01\x08\x01am", &[6], b"\x01\x01\x05\0\x01s"];
+    assert_eq!(read(&rows[..4]), is("node port1 name port1"));
+    assert_eq!(read(&rows[..5]), is("node port1 name port1 port1s"));
+    assert_eq!(read(&[rows[0], rows[4]]), Err(NONSENSE));
+    // Hexadecimal digits.
+    let digits = b"\x02\0\x02\xab\xcd";
+    assert_eq!(read(&[digits, &[13, 0, 5, 2, 0x12], &[5, 0x34], &[13, 2, 6, 0xef]]), is("abcd 12cd 34cd 34EF"));
+    for refused in [
+        &[6][..],
+        &[13],
+        &[13, 4],
+        &[13, 6],
+        &[13, 4, 0],
+        &[13, 4, 3, b'2'],
+        &[13, 4, 4],
+        &[13, 4, 5, 0x12],
+        &[13, 3, 12, 1, 2, 3],
+        &[13, 4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+        &[13, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 4, 1],
+        &[14, 5],
+        &[1, 2, 0, 0, 1, b'x'],
+        &[1, 1, 6, 0, 0],
+        &[1, 1, 0, 6, 0],
+    ] {
+        assert_eq!(read(&[refused]), Err(NONSENSE), "{refused:?}");
+    }
+}
+
+#[test]
+fn rows_and_their_holes_are_limited() {
+    // The first row makes room, and comes last.
+    let letters: Vec<[u8; 4]> = (0..=PMI_ROWS_MAX as u8).map(|index| [1, 0, 1, b'a' + index]).collect();
+    let last = |row: usize| {
+        let like = [1, row as u8, 1, 0, 0];
+        let items: Vec<&[u8]> = letters.iter().map(|letter| &letter[..]).chain([&like[..]]).collect();
+        keys(&items).map(|keys| keys.last().cloned())
+    };
+    assert_eq!((last(PMI_ROWS_MAX), last(PMI_ROWS_MAX + 1)), (Ok(Some("b".into())), Err(NONSENSE)));
+    // Values of as many bytes as can be, with holes of one after each one.
+    let holes = |count: usize| {
+        let long = [&[1, 0, 1, b'k', 1, 0, 0x80, 8][..], &[b'v'; PMI_VALUE_BYTES_MAX]].concat();
+        let rest = PMI_VALUE_BYTES_MAX - 2 * count;
+        let next = [&[5, 13][..], &[1, 4].repeat(count), &[rest as u8 | 0x80, (rest >> 7) as u8], &vec![b'x'; count]];
+        unpack(&[long, next.concat()].concat()).map(|puts| puts[1].2.iter().filter(|byte| **byte == b'x').count())
+    };
+    assert_eq!((holes(PMI_HOLES_MAX), holes(PMI_HOLES_MAX + 1)), (Ok(PMI_HOLES_MAX), Err(NONSENSE)));
+}
+
 #[test]
 fn patterns_are_limited() {
-    let text = |text: &[u8]| [&[1, 0, 0, text.len() as u8][..], text].concat();
+    let text = |text: &[u8]| [&[1, 0, text.len() as u8][..], text].concat();
     // A pattern is a letter and a number.
     let patterns = |count: usize| {
         let one = |index: usize| [&[4, 1, 1, index as u8, 0, 2][..], &text(b"")].concat();
@@ -154,33 +246,33 @@ fn patterns_are_limited() {
 /// A few bytes that stand for long values, or for many keys.
 #[test]
 fn what_expands_to_more_than_a_job_may_put_is_refused() {
-    let long = [&[1, 0, 0, 1, b'k', 1, 0, 0, 0x80, 8][..], &[b'v'; PMI_VALUE_BYTES_MAX]].concat();
-    let repeat = [1, 1, 0, 0, 1, 0x80, 8, 0, 0];
-    let body = |repeats: usize| [&long[..], &repeat.repeat(repeats)].concat();
+    let nothing = [1, 0, 0];
+    let long = [&[1, 0, 1, b'k', 1, 0, 0x80, 8][..], &[b'v'; PMI_VALUE_BYTES_MAX]].concat();
+    // The same again, of both.
+    let body = |repeats: usize| [&long[..], &[5, 5].repeat(repeats)].concat();
     let all = PMI_BYTES_PER_JOB_MAX / (PMI_VALUE_BYTES_MAX + 1);
     let more_than_a_body = body(all).len().div_ceil(PMI_FRAME_BODY_BYTES_MAX);
     assert!(more_than_a_body == 1, "one body is enough for it");
     assert_eq!(unpack(&body(all - 1)).map(|puts| puts.len()), Ok(all));
     let refused = PeerError::Nonsense("more than a job may put");
     assert_eq!(unpack(&body(all)), Err(refused));
-    let many = |keys: usize| [1, 0, 0, 1, b'k', 1, 0, 0, 0].repeat(keys);
+    let many = |keys: usize| [&[1, 0, 1, b'k'][..], &nothing].concat().repeat(keys);
     assert_eq!(unpack(&many(PMI_KEYS_PER_JOB_MAX)).map(|puts| puts.len()), Ok(PMI_KEYS_PER_JOB_MAX));
     assert_eq!(unpack(&many(PMI_KEYS_PER_JOB_MAX + 1)), Err(refused));
     // The longest key and value, by whatever way, and what is longer by one.
     let key = |count: usize| {
-        let rest =
-            [&[1, 1, 1, 0][..], &[1, 0, 0, 0], &[1, 1, 1, count as u8], &vec![b'x'; count], &[1, 0, 0, 0]].concat();
-        unpack(&[&[1, 0, 0, 2, b'a', b'b', 1, 0, 0, 0][..], &rest].concat()).map(|puts| puts[2].1.len())
+        let longest = [&[1, 1, 1, 1, count as u8][..], &vec![b'x'; count]].concat();
+        keys(&[b"\x01\0\x02ab", &[1, 1, 1, 1, 0], &longest]).map(|keys| keys[2].len())
     };
     assert_eq!((key(PMI_KEY_BYTES_MAX - 2), key(PMI_KEY_BYTES_MAX - 1)), (Ok(PMI_KEY_BYTES_MAX), Err(NONSENSE)));
     let digits = |pairs: u8| {
-        let key = [&[2, 0, 0, pairs][..], &vec![0xff; pairs.into()], &[1, 0, 0, 0]].concat();
-        unpack(&key).map(|puts| puts[0].1.len())
+        let digits = [&[2, 0, pairs][..], &vec![0xff; pairs.into()]].concat();
+        keys(&[&digits]).map(|keys| keys[0].len())
     };
     assert_eq!((digits(32), digits(33)), (Ok(PMI_KEY_BYTES_MAX), Err(NONSENSE)));
     let filled = |text: usize| {
-        let key = [&[4, 1, text as u8][..], &vec![b'x'; text], &[0, 18], &[1, 0, 0, 0]].concat();
-        unpack(&key).map(|puts| puts[0].1.len())
+        let filled = [&[4, 1, text as u8][..], &vec![b'x'; text], &[0, 18]].concat();
+        keys(&[&filled]).map(|keys| keys[0].len())
     };
     assert_eq!((filled(PMI_KEY_BYTES_MAX - 1), filled(PMI_KEY_BYTES_MAX)), (Ok(PMI_KEY_BYTES_MAX), Err(NONSENSE)));
 }
@@ -198,114 +290,4 @@ fn parts_suffice_for_all_that_a_job_may_put() {
     let bodies = packed(&cards, Measures::ALL);
     assert!(bodies.len() < PMI_PARTS_MAX as usize / 2, "{}", bodies.len());
     assert_eq!(unpacked(&bodies[..1]), cards[..unpacked(&bodies[..1]).len()]);
-}
-
-/// Nodes of the sample, out of the middle of a large job, and their ranks.
-const NODES: std::ops::Range<u32> = 8000..8064;
-const RANKS_PER_NODE: u32 = 64;
-
-/// The cards of all ranks of the sample.
-fn sample(card: impl Fn(u32, u32, &mut Random) -> (Vec<u8>, Vec<u8>)) -> Vec<Card> {
-    let mut random = Random(99);
-    let ranks = NODES.flat_map(|node| (0..RANKS_PER_NODE).map(move |rank| (node, node * RANKS_PER_NODE + rank)));
-    let mut cards = Vec::new();
-    for (node, rank) in ranks {
-        let (key, value) = card(node, rank, &mut random);
-        cards.push((node, key, value));
-    }
-    cards
-}
-
-/// An ephemeral port, as they come: not in order.
-fn port(random: &mut Random) -> u16 {
-    32_768 + random.below(28_232) as u16
-}
-
-/// MPICH with ch3:nemesis:tcp.
-fn channel_3() -> Vec<Card> {
-    sample(|node, rank, random| {
-        let [_, a, b, c] = (0x0a80_0001 + node).to_be_bytes();
-        let value = format!("description#node{node}$port#{}$ifname#10.{a}.{b}.{c}$", port(random));
-        (format!("P{rank}-businesscard").into_bytes(), value.into_bytes())
-    })
-}
-
-/// MPICH with ch4:ofi over sockets: an address of the kernel's in hexadecimal.
-fn channel_4_sockets() -> Vec<Card> {
-    sample(|node, rank, random| {
-        let value = format!("mpi#0200{:04X}{:08X}0000000000000000$", port(random), 0x0a80_0001 + node);
-        (format!("bc-{rank}").into_bytes(), value.into_bytes())
-    })
-}
-
-/// The same with ch4:ucx: a worker's address, some of it random, in hexadecimal.
-fn channel_4_workers() -> Vec<Card> {
-    sample(|node, rank, random| {
-        let mut address = [0x5a; 120];
-        address[1..5].copy_from_slice(&node.to_be_bytes());
-        (20..28).chain(60..68).for_each(|byte| address[byte] = random.below(256) as u8);
-        address[90..92].copy_from_slice(&port(random).to_be_bytes());
-        let digits: String = address.iter().map(|byte| format!("{byte:02x}")).collect();
-        (format!("bc-{rank}").into_bytes(), format!("mpi#{digits}$").into_bytes())
-    })
-}
-
-/// What a fence of PMIx collects: a blob of each rank, under a key of its rank, number and version.
-fn pmix_blobs() -> Vec<Card> {
-    sample(|node, rank, random| {
-        let key = [&[0, 1][..], &rank.to_be_bytes(), &0_u32.to_be_bytes(), &1_u64.to_be_bytes()].concat();
-        let mut blob = b"\x01\x00pml.ob1\x00btl.tcp.5.0\x00\x1b\x00\x00\x00\x58".to_vec();
-        blob.extend(
-            [&[0; 40][..], &(0x0a80_0001 + node).to_be_bytes(), &port(random).to_be_bytes(), &[0; 30]].concat(),
-        );
-        blob.extend(b"btl.sm.5.0\x00");
-        blob.extend((0..16).map(|_| random.below(256) as u8));
-        (key, blob)
-    })
-}
-
-/// What a body was before: lists of nodes with their lists, each key and value with its length.
-fn plain_bytes(cards: &[Card]) -> usize {
-    let length = |bytes: usize| if bytes < 0x80 { 1 } else { 2 };
-    let of = |item: &[u8]| length(item.len()) + item.len();
-    cards.iter().map(|(_, key, value)| of(key) + of(value)).sum::<usize>() + NODES.len() * 3 + 1
-}
-
-fn all_bytes(cards: &[Card], measures: Measures) -> usize {
-    packed(cards, measures).iter().map(Vec::len).sum()
-}
-
-/// For a card each, in hundredths of a byte.
-#[test]
-fn how_few_bytes_cards_are() {
-    let only = Measures { patterns: false, front: false, hexadecimal: false };
-    let steps = [
-        ("indices", only),
-        ("+ front", Measures { front: true, ..only }),
-        ("+ hex", Measures { front: true, hexadecimal: true, ..only }),
-        ("+ patterns", Measures::ALL),
-        ("patterns only", Measures { patterns: true, ..only }),
-    ];
-    let mut table = format!("{:<12}{:>8}", "bytes a card", "plain");
-    steps.iter().for_each(|(name, _)| write!(table, "{name:>15}").expect("a text"));
-    table.push_str("   of plain\n");
-    let samples = [
-        ("ch3", channel_3()),
-        ("ch4 sockets", channel_4_sockets()),
-        ("ch4 workers", channel_4_workers()),
-        ("PMIx", pmix_blobs()),
-    ];
-    for (name, cards) in samples {
-        assert_eq!(unpacked(&packed(&cards, Measures::ALL)), cards);
-        let a_card = |bytes: usize| bytes as f64 / cards.len() as f64;
-        let plain = plain_bytes(&cards);
-        write!(table, "{name:<12}{:>8.2}", a_card(plain)).expect("a text");
-        for (_, measures) in steps {
-            write!(table, "{:>15.2}", a_card(all_bytes(&cards, measures))).expect("a text");
-        }
-        let part = all_bytes(&cards, Measures::ALL) as f64 / plain as f64;
-        writeln!(table, "{part:>11.3}").expect("a text");
-        assert!(name != "ch3" || part <= 0.4, "{part}");
-    }
-    insta::assert_snapshot!(table);
 }

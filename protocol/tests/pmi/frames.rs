@@ -36,13 +36,13 @@ fn handle(server: &mut Server, bytes: &[u8]) -> Result<(), PeerError> {
 #[test]
 fn a_frame_has_the_announced_layout() {
     let (cluster, frame) = waiting();
-    assert_eq!(&frame[..8], b"CpPm\x06\0\x01\x01");
+    assert_eq!(&frame[..8], b"CpPm\x07\0\x01\x01");
     assert_eq!(frame[8..16], cluster.servers[0].signature().to_le_bytes());
     // Generation, step, from, to, part, parts, fence and zeros, body.
     assert_eq!(frame[16..44], [&[0; 16][..], &[1, 0, 0, 0], &[0, 0, 1, 0], &[1, 0, 0, 0]].concat());
-    assert_eq!(frame[44..48], [10, 0, 0, 0]);
-    // Of node 0: two texts that have nothing in common with one before and one byte each.
-    assert_eq!(frame[HEADER_BYTES..], [1, 0, 0, 1, b'a', 1, 0, 0, 1, b'b']);
+    assert_eq!(frame[44..48], [8, 0, 0, 0]);
+    // Of node 0: two texts that are like nothing and have one byte each.
+    assert_eq!(frame[HEADER_BYTES..], [1, 0, 1, b'a', 1, 0, 1, b'b']);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn foreign_bytes_are_refused_early() {
     assert_eq!(changed(40, 0), PeerError::Header, "by no algorithm");
     assert_eq!(changed(40, 4), PeerError::Header, "by one that there is not");
     assert_eq!((changed(41, 1), changed(43, 1)), (PeerError::Header, PeerError::Header));
-    assert_eq!(changed(6, 2), PeerError::BodyTooLong(10), "only steps and letters have a body");
+    assert_eq!(changed(6, 2), PeerError::BodyTooLong(8), "only steps and letters have a body");
     for (kind, bytes_max) in [(1, PMI_FRAME_BODY_BYTES_MAX), (6, PMI_LETTER_BYTES_MAX)] {
         let too_long = bytes_max as u32 + 1;
         let mut long = frame.clone();

@@ -2,6 +2,7 @@
 
 mod again;
 mod barriers;
+mod cards;
 mod cluster;
 mod compact;
 mod conversation;

@@ -11,6 +11,7 @@ use core::task::Waker;
 
 use serde::{Deserialize, Serialize};
 
+use super::buffer::part;
 use super::readiness::{Ready, Watchers};
 use crate::errno::Errno;
 use crate::quota::{Quota, shared_bytes};
@@ -137,13 +138,7 @@ impl AskFile {
             let mut read = self.read.lock();
             if offset == 0 { *read.insert(now) } else { read.unwrap_or(now) }
         };
-        let line = line(counts);
-        let rest = usize::try_from(offset).ok().and_then(|offset| line.get(offset..)).unwrap_or_default();
-        let rest = &rest[..rest.len().min(length)];
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(rest.len()).map_err(|_| Errno::ENOMEM)?;
-        bytes.extend_from_slice(rest);
-        Ok(bytes)
+        part(&line(counts), offset, length)
     }
 
     /// Length of its line as it is now, bytes.

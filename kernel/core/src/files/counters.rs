@@ -15,6 +15,7 @@ use coppice_hal::heap::block_bytes;
 use coppice_protocol::limits::{OVERLAY_COUNTER_NAME_BYTES_MAX, OVERLAY_COUNTERS_MAX};
 use coppice_protocol::overlay::CounterName;
 
+use super::buffer::part;
 use crate::errno::Errno;
 use crate::quota::{Charge, Quota};
 use crate::sync::{LockLevel, Mutex};
@@ -190,13 +191,7 @@ impl CounterFile {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
-        let text = self.offered.text();
-        let rest = usize::try_from(offset).ok().and_then(|offset| text.get(offset..)).unwrap_or_default();
-        let rest = &rest[..rest.len().min(length)];
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(rest.len()).map_err(|_| Errno::ENOMEM)?;
-        bytes.extend_from_slice(rest);
-        Ok(bytes)
+        part(&self.offered.text(), offset, length)
     }
 
     /// Length of the lines as they are now, bytes.

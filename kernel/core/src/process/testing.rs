@@ -42,6 +42,7 @@ use crate::thread::{LIFE_BYTES, Over, Thread};
 
 mod beside;
 mod frozen;
+pub(crate) mod scripted;
 mod served;
 mod world;
 

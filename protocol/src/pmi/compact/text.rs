@@ -1,26 +1,16 @@
-//! Keys and values by what they have in common with the one before: how it begins, how it ends, and the bytes between.
-//! Those are packed two hexadecimal digits a byte where they are nothing else.
+//! Keys and values by what they have in common with the last of a row, how they begin and how they end, and the bytes
+//! between.
 
 use alloc::vec::Vec;
 
+use super::digits::Form;
 use super::number::{Reader, length, put};
-
-/// Fewer digits are not packed.
-const DIGITS_MIN: usize = 8;
-
-/// How the bytes between are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    Plain,
-    /// As hexadecimal digits, those beyond 9 small.
-    Lower,
-    /// The same in capitals.
-    Upper,
-}
 
 /// What is to be written of a key or a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text<'a> {
+    /// Which row it is like, if it is like one.
+    row: Option<usize>,
     pub(super) form: Form,
     prefix: usize,
     suffix: usize,
@@ -28,13 +18,15 @@ pub(super) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// Of one that comes after `last`.
-    pub(super) fn of(last: &[u8], item: &'a [u8], may_pack: bool) -> Self {
+    /// Of one that is like the last of a row, or like nothing.
+    pub(super) fn of(row: Option<(usize, &[u8])>, item: &'a [u8], may_pack: bool) -> Self {
+        let (row, last) = row.map_or((None, &[][..]), |(row, last)| (Some(row), last));
         let alike = |(one, other): &(&u8, &u8)| one == other;
         let prefix = last.iter().zip(item).take_while(alike).count();
         let rest = last.len().min(item.len()) - prefix;
         let suffix = last.iter().rev().zip(item.iter().rev()).take(rest).take_while(alike).count();
         let with = |form, prefix: usize| Self {
+            row,
             form,
             prefix,
             suffix,
@@ -42,73 +34,63 @@ impl<'a> Text<'a> {
         };
         // An odd number of digits may be even with one that is the same.
         let even = prefix.saturating_sub((item.len() - prefix - suffix) % 2);
-        match hexadecimal(with(Form::Plain, even).middle) {
-            Some(form) if may_pack => with(form, even),
+        match Form::of(with(Form::Plain, even).middle) {
+            form @ (Form::Lower | Form::Upper) if may_pack => with(form, even),
             _ => with(Form::Plain, prefix),
         }
     }
 
     fn middle_bytes(&self) -> usize {
-        if self.form == Form::Plain { self.middle.len() } else { self.middle.len() / 2 }
+        self.form.packed(self.middle.len())
+    }
+
+    /// The numbers of it: which row, from 1, and how much of its last; or 0. Then how much there is between.
+    fn said(&self, mut say: impl FnMut(u64)) {
+        match self.row {
+            Some(row) => [row + 1, self.prefix, self.suffix].into_iter().for_each(|number| say(number as u64)),
+            None => say(0),
+        }
+        say(self.middle_bytes() as u64);
     }
 
     /// How many bytes it takes, without its form.
     pub(super) fn bytes(&self) -> usize {
-        let lengths = [self.prefix, self.suffix, self.middle_bytes()];
-        lengths.into_iter().map(|bytes| length(bytes as u64)).sum::<usize>() + self.middle_bytes()
+        let mut bytes = self.middle_bytes();
+        self.said(|number| bytes += length(number));
+        bytes
     }
 
     /// Appends it to a body, without its form.
     pub(super) fn put(&self, body: &mut Vec<u8>) {
-        for bytes in [self.prefix, self.suffix, self.middle_bytes()] {
-            put(body, bytes as u64);
-        }
-        if self.form == Form::Plain {
-            body.extend_from_slice(self.middle);
-            return;
-        }
-        let value = |digit: &u8| (*digit as char).to_digit(16).unwrap_or_default() as u8;
-        let (pairs, _) = self.middle.as_chunks::<2>();
-        body.extend(pairs.iter().map(|[high, low]| value(high) << 4 | value(low)));
+        self.said(|number| put(body, number));
+        self.form.put(self.middle, body);
     }
 
-    /// What comes after `last`, from a body; nothing longer than that.
-    pub(super) fn read(reader: &mut Reader<'_>, form: Form, last: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
-        let (prefix, suffix, middle) = (reader.size()?, reader.size()?, reader.size()?);
-        let prefix = last.get(..prefix)?;
-        let suffix = last.get(last.len().checked_sub(suffix)?..)?;
+    /// One from a body; nothing longer than that. `last` knows the last of a row.
+    pub(super) fn read<'b>(
+        reader: &mut Reader<'_>,
+        form: Form,
+        last: impl FnOnce(usize) -> Option<&'b [u8]>,
+        bytes_max: usize,
+    ) -> Option<Vec<u8>> {
+        let (prefix, suffix) = match reader.size()?.checked_sub(1) {
+            None => Default::default(),
+            Some(row) => {
+                let (last, prefix, suffix) = (last(row)?, reader.size()?, reader.size()?);
+                (last.get(..prefix)?, last.get(last.len().checked_sub(suffix)?..)?)
+            }
+        };
+        let middle = reader.size()?;
         let middle = reader.bytes(middle)?;
-        let digits = if form == Form::Plain { middle.len() } else { 2 * middle.len() };
+        let end = prefix.len() + form.unpacked(middle.len());
         // The three are no longer than a body and two items.
-        if prefix.len() + digits + suffix.len() > bytes_max {
+        if end + suffix.len() > bytes_max {
             return None;
         }
         let mut item = prefix.to_vec();
-        match form {
-            Form::Plain => item.extend_from_slice(middle),
-            Form::Lower => item.extend(middle.iter().flat_map(|byte| digits_of(*byte, b"0123456789abcdef"))),
-            Form::Upper => item.extend(middle.iter().flat_map(|byte| digits_of(*byte, b"0123456789ABCDEF"))),
-        }
+        item.resize(end, 0);
+        form.read(middle, item.get_mut(prefix.len()..)?);
         item.extend_from_slice(suffix);
         Some(item)
-    }
-}
-
-fn digits_of(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
-    [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
-}
-
-/// What kind of hexadecimal digits bytes are, if they are to be packed.
-fn hexadecimal(bytes: &[u8]) -> Option<Form> {
-    if bytes.len() < DIGITS_MIN || bytes.len() % 2 == 1 {
-        return None;
-    }
-    let all = |is: fn(&u8) -> bool| bytes.iter().all(|byte| byte.is_ascii_digit() || is(byte));
-    if all(|byte| (b'a'..=b'f').contains(byte)) {
-        Some(Form::Lower)
-    } else if all(|byte| (b'A'..=b'F').contains(byte)) {
-        Some(Form::Upper)
-    } else {
-        None
     }
 }

@@ -1,30 +1,20 @@
 //! Ranks whose programs are played: what each does, and how long, is known, and so is what is to be said of it.
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::rc::Rc;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 
-use coppice_hal::paging::{Access, TableHandle};
-use coppice_hal::user::simulated::{play_with, touch};
-use coppice_hal::user::{Registers, UserExit, UserThread};
 use coppice_protocol::overlay::{Metric, Unit};
 use coppice_protocol::{program, syscalls as nr};
 
-use crate::abi::INSTRUCTION_BYTES;
 use crate::abi::io::PollEntry;
 use crate::abi::signal::SignalInfo;
 use crate::abi::signal_set::{SIGCONT, SIGSTOP};
 use crate::abi::time::timespec;
 use crate::executor;
 use crate::files::flags;
-use crate::process::ThreadState;
 use crate::process::signals::Target;
-use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES};
-use crate::thread;
-
-const MS: u64 = 1_000_000;
+use crate::process::testing::scripted::Step::{self, Call, Compute, Interrupted, Touch};
+use crate::process::testing::scripted::{MS, Rank, pass};
+use crate::process::testing::{Bench, MEMORY};
 
 /// A page of the program, which is fetched.
 const PROGRAM: u64 = 0x40_0000;
@@ -32,122 +22,7 @@ const PROGRAM: u64 = 0x40_0000;
 /// How long the I/O node that tests play takes for each call, ns.
 const SHIPPED_NS: u64 = 10 * MS;
 
-/// What a program does.
-#[derive(Clone, Copy)]
-enum Step {
-    Compute(u64),
-    /// An interrupt comes.
-    Interrupted,
-    Touch(u64),
-    Call(u32, [u64; 6]),
-}
-
-use Step::{Call, Compute, Interrupted, Touch};
-
-/// A thread of a program.
-#[derive(Default)]
-struct Script {
-    steps: VecDeque<Step>,
-    /// Behind the call that it made last.
-    after: u64,
-    /// When it last came back to the kernel, ns.
-    left_ns: u64,
-    /// How long it was away each time.
-    away_ns: Vec<u64>,
-}
-
-/// The threads of all programs, by where their stacks are.
-#[derive(Default)]
-struct Scripts(RefCell<BTreeMap<u64, Script>>);
-
-impl Scripts {
-    fn play(&self, regs: &mut Registers, table: &TableHandle) -> UserExit {
-        let mut scripts = self.0.borrow_mut();
-        let script = scripts.get_mut(&regs.rsp).expect("a thread that was started");
-        script.away_ns.push(executor::now_ns() - script.left_ns);
-        let exit = script.go_on(regs, table);
-        script.left_ns = executor::now_ns();
-        exit
-    }
-}
-
-impl Script {
-    fn go_on(&mut self, regs: &mut Registers, table: &TableHandle) -> UserExit {
-        if regs.rip < self.after {
-            // The call is made again.
-            regs.rip += INSTRUCTION_BYTES;
-            return UserExit::Syscall;
-        }
-        while let Some(step) = self.steps.pop_front() {
-            match step {
-                Compute(ns) => executor::compute(ns),
-                Interrupted => return UserExit::Interrupt,
-                Touch(address) => {
-                    if let Err(exit) = touch(table, address, Access::READ) {
-                        self.steps.push_front(step);
-                        return exit;
-                    }
-                }
-                Call(number, arguments) => return self.call(regs, number, arguments),
-            }
-        }
-        self.call(regs, nr::EXIT, [0; 6])
-    }
-
-    fn call(&mut self, regs: &mut Registers, number: u32, arguments: [u64; 6]) -> UserExit {
-        self.after = regs.rip + INSTRUCTION_BYTES;
-        [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9] = arguments;
-        (regs.rax, regs.rip) = (number.into(), self.after);
-        UserExit::Syscall
-    }
-}
-
-/// A rank, and what its threads do.
-struct Rank {
-    bench: Bench,
-    scripts: Rc<Scripts>,
-}
-
 impl Rank {
-    fn new(files: &[(&str, &[u8])]) -> Self {
-        let (bench, scripts) = (Bench::new(files), Rc::<Scripts>::default());
-        let played = Rc::clone(&scripts);
-        play_with(Rc::new(move |regs, table| played.play(regs, table)));
-        Self { bench, scripts }
-    }
-
-    /// One that is measured from its start.
-    fn measured(files: &[(&str, &[u8])]) -> Self {
-        let rank = Self::new(files);
-        rank.bench.process.measure(true);
-        rank
-    }
-
-    /// Its first thread does this.
-    fn start(&self, steps: &[Step]) {
-        self.start_thread(&self.bench.state, 0, steps);
-    }
-
-    /// Another thread does this.
-    fn start_another(&self, number: u64, steps: &[Step]) {
-        let state = self.bench.process.threads.add([0; 16], 1, &self.bench.process.node.quota).expect("room");
-        self.start_thread(&state, number, steps);
-    }
-
-    fn start_thread(&self, state: &Arc<ThreadState>, number: u64, steps: &[Step]) {
-        let stack = MEMORY + MEMORY_BYTES - 0x1_0000 * number;
-        let script =
-            Script { steps: steps.iter().copied().collect(), left_ns: executor::now_ns(), ..Script::default() };
-        self.scripts.0.borrow_mut().insert(stack, script);
-        let user = UserThread::new(0x1000, stack);
-        assert_eq!(thread::start(Arc::clone(&self.bench.process), Arc::clone(state), user), Ok(()));
-    }
-
-    /// Memory that says how long something takes.
-    fn time(&self, ns: u64) -> u64 {
-        self.bench.put(0x8000, timespec(ns).bytes())
-    }
-
     fn value(&self, metric: Metric) -> u64 {
         self.bench.process.values()[metric as usize]
     }
@@ -158,15 +33,6 @@ impl Rank {
         let times = Metric::ALL.into_iter().filter(|metric| metric.unit() == Unit::Nanoseconds);
         times.map(|metric| (metric, values[metric as usize])).filter(|(_, ns)| *ns > 0).collect()
     }
-
-    /// What the first thread knows of how long it was away, ns.
-    fn away_ns(&self) -> Vec<u64> {
-        self.scripts.0.borrow()[&(MEMORY + MEMORY_BYTES)].away_ns.clone()
-    }
-}
-
-fn pass(ns: u64) {
-    assert!(executor::run_to_end(executor::sleep(ns)).is_ok());
 }
 
 /// A rank makes one call, which waits for `metric` alone, for as long as it takes.
@@ -181,7 +47,7 @@ fn only(metric: Metric, rank: &Rank, call: Step) {
 #[test]
 fn each_wait_counts_as_what_it_is_for() {
     let rank = Rank::measured(&[]);
-    only(Metric::Sleep, &rank, Call(nr::NANOSLEEP, [rank.time(7 * MS), 0, 0, 0, 0, 0]));
+    only(Metric::Sleep, &rank, rank.sleep(7 * MS));
     let rank = Rank::measured(&[]);
     only(Metric::Sleep, &rank, Call(nr::CLOCK_NANOSLEEP, [1, 0, rank.time(7 * MS), 0, 0, 0]));
     let rank = Rank::measured(&[]);
@@ -224,10 +90,7 @@ fn waiting_for_the_network_counts_as_that() {
     // The other thread of the rank sleeps meanwhile, and both count.
     let rank = Rank::measured(&[]);
     sockets(&rank);
-    rank.start_another(
-        1,
-        &[Call(nr::NANOSLEEP, [rank.time(7 * MS), 0, 0, 0, 0, 0]), Call(nr::WRITE, [other, MEMORY, 1, 0, 0, 0])],
-    );
+    rank.start_another(1, &[rank.sleep(7 * MS), Call(nr::WRITE, [other, MEMORY, 1, 0, 0, 0])]);
     rank.start(&[Call(nr::RECVFROM, [socket, MEMORY + 0x100, 1, 0, 0, 0])]);
     pass(1000 * MS);
     assert_eq!(rank.times(), [(Metric::Network, 7 * MS), (Metric::Sleep, 7 * MS)]);
@@ -291,7 +154,7 @@ fn who_was_woken_is_ready_and_waits_no_more() {
     // Both threads are woken at the same time, and one has the core first.
     for slept_ns in [0, 3 * MS] {
         let rank = Rank::new(&[]);
-        let sleep = Call(nr::NANOSLEEP, [rank.time(7 * MS), 0, 0, 0, 0, 0]);
+        let sleep = rank.sleep(7 * MS);
         rank.bench.process.measure(slept_ns == 0);
         rank.start(&[sleep, Compute(4 * MS)]);
         rank.start_another(1, &[sleep, Compute(MS)]);
@@ -309,7 +172,7 @@ fn who_was_woken_is_ready_and_waits_no_more() {
 fn all_time_of_a_thread_goes_somewhere_and_none_twice() {
     let rank = Rank::new(&[("/a", b"hello")]);
     let file = rank.bench.open("/a", flags::O_RDWR) as u64;
-    let sleep = Call(nr::NANOSLEEP, [rank.time(7 * MS), 0, 0, 0, 0, 0]);
+    let sleep = rank.sleep(7 * MS);
     let round = [
         Compute(3 * MS),
         sleep,
@@ -343,7 +206,7 @@ fn all_time_of_a_thread_goes_somewhere_and_none_twice() {
 #[test]
 fn a_wait_shows_while_it_lasts() {
     let rank = Rank::measured(&[]);
-    rank.start(&[Compute(MS), Call(nr::NANOSLEEP, [rank.time(10_000 * MS), 0, 0, 0, 0, 0])]);
+    rank.start(&[Compute(MS), rank.sleep(10_000 * MS)]);
     pass(2_001 * MS);
     assert_eq!(rank.times(), [(Metric::User, MS), (Metric::Sleep, 2_000 * MS)]);
     pass(3_000 * MS);
@@ -355,7 +218,7 @@ fn a_wait_shows_while_it_lasts() {
 #[test]
 fn nobody_measures_what_nobody_wants_to_know() {
     let rank = Rank::new(&[]);
-    rank.start(&[Compute(MS), Interrupted, Compute(MS), Call(nr::NANOSLEEP, [rank.time(7 * MS), 0, 0, 0, 0, 0])]);
+    rank.start(&[Compute(MS), Interrupted, Compute(MS), rank.sleep(7 * MS)]);
     pass(1000 * MS);
     assert_eq!(rank.times(), []);
     // What is counted anyway: a turn before the interrupt, one behind it, and one behind the wait.
@@ -365,7 +228,7 @@ fn nobody_measures_what_nobody_wants_to_know() {
 #[test]
 fn measuring_begins_and_ends_in_the_middle_of_a_wait() {
     let rank = Rank::new(&[]);
-    rank.start(&[Call(nr::NANOSLEEP, [rank.time(10_000 * MS), 0, 0, 0, 0, 0]), Compute(MS)]);
+    rank.start(&[rank.sleep(10_000 * MS), Compute(MS)]);
     pass(4_000 * MS);
     rank.bench.process.measure(true);
     pass(2_000 * MS);
@@ -397,7 +260,7 @@ fn measuring_begins_and_ends_in_the_middle_of_a_program() {
 #[test]
 fn threads_are_added_up_also_when_they_are_gone() {
     let rank = Rank::measured(&[]);
-    let sleep = Call(nr::NANOSLEEP, [rank.time(7 * MS), 0, 0, 0, 0, 0]);
+    let sleep = rank.sleep(7 * MS);
     rank.start(&[Call(nr::NANOSLEEP, [rank.bench.put(0x9000, timespec(100 * MS).bytes()), 0, 0, 0, 0, 0])]);
     for number in 1..4 {
         rank.start_another(number, &[Compute(MS), sleep]);
@@ -412,7 +275,7 @@ fn threads_are_added_up_also_when_they_are_gone() {
 #[test]
 fn who_is_stopped_or_held_takes_no_time() {
     let rank = Rank::measured(&[]);
-    rank.start(&[Call(nr::NANOSLEEP, [rank.time(20_000 * MS), 0, 0, 0, 0, 0]), Compute(MS)]);
+    rank.start(&[rank.sleep(20_000 * MS), Compute(MS)]);
     pass(2_000 * MS);
     let send = |signal| {
         let sent = rank.bench.process.send(Target::Process, SignalInfo::user(signal, 1, 0));
@@ -436,7 +299,7 @@ fn who_is_stopped_or_held_takes_no_time() {
 fn a_traced_program_is_measured_too() {
     let rank = Rank::measured(&[]);
     assert_eq!(rank.bench.process.trace.begin(&rank.bench.process.node.quota), Ok(()));
-    rank.start(&[Compute(MS), Call(nr::NANOSLEEP, [rank.time(7 * MS), 0, 0, 0, 0, 0]), Compute(MS)]);
+    rank.start(&[Compute(MS), rank.sleep(7 * MS), Compute(MS)]);
     pass(1_000 * MS);
     assert_eq!(rank.times(), [(Metric::User, 2 * MS), (Metric::Sleep, 7 * MS)]);
 }

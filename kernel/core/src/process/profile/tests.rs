@@ -1,14 +1,9 @@
 //! Ranks whose programs are played: where each is, and how long, is known, and so is how often it is to be seen there.
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::rc::Rc;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 
 use coppice_hal::heap;
-use coppice_hal::user::simulated::play_with;
-use coppice_hal::user::{Registers, UserExit, UserThread};
 use coppice_protocol::limits::{
     OVERLAY_LEAVES_MAX, OVERLAY_SAMPLE_PERIOD_NS_MIN, OVERLAY_STACK_ADDRESSES_MAX, OVERLAY_STACKS_MAX,
 };
@@ -16,117 +11,18 @@ use coppice_protocol::overlay::Stacks;
 use coppice_protocol::syscalls as nr;
 
 use super::TABLE_BYTES;
-use crate::abi::time::timespec;
-use crate::executor;
-use crate::memory::Backing;
-use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES};
-use crate::thread;
+use crate::process::testing::scripted::Step::{Be, Call};
+use crate::process::testing::scripted::{CALLER, MS, Rank, function_at, pass};
 
-const MS: u64 = 1_000_000;
 const PERIOD_NS: u64 = MS;
 
-/// Functions of the program.
-const CODE: u64 = 0x50_0000;
-/// Where the call of the function at hand returns to.
-const CALLER: u64 = CODE + 0x800;
-
-/// What a program does.
-#[derive(Clone, Copy)]
-enum Step {
-    /// It is in the function of this number for so long, ns, and called from another one.
-    Be(u64, u64),
-    Call(u32, [u64; 6]),
-}
-
-use Step::{Be, Call};
-
-/// The threads, by where their stacks are.
-type Scripts = Rc<RefCell<BTreeMap<u64, VecDeque<Step>>>>;
-
-fn play(scripts: &Scripts, regs: &mut Registers) -> UserExit {
-    let mut scripts = scripts.borrow_mut();
-    let steps = scripts.get_mut(&regs.rsp).expect("a thread that was started");
-    loop {
-        match steps.pop_front() {
-            Some(Be(function, ns)) => {
-                (regs.rip, regs.rbp) = (function_at(function), regs.rsp);
-                let left_ns = executor::compute_until_alarm(ns);
-                if left_ns > 0 {
-                    steps.push_front(Be(function, left_ns));
-                    return UserExit::Interrupt;
-                }
-            }
-            Some(Call(number, arguments)) => {
-                [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9] = arguments;
-                (regs.rax, regs.rip) = (number.into(), CODE + 2);
-                return UserExit::Syscall;
-            }
-            None => {
-                (regs.rax, regs.rdi) = (nr::EXIT.into(), 0);
-                return UserExit::Syscall;
-            }
-        }
-    }
-}
-
-const fn function_at(number: u64) -> u64 {
-    CODE + 0x10 + number
-}
-
-struct Rank {
-    bench: Bench,
-    scripts: Scripts,
-}
-
 impl Rank {
-    fn new() -> Self {
-        let (bench, scripts) = (Bench::new(&[]), Scripts::default());
-        {
-            let mut space = bench.process.space.lock();
-            space.map(CODE, 4096, 3, 0x32, Backing::Zero).expect("room");
-            assert!(space.write_bytes(CALLER - 2, &[0xff, 0xd0]).is_ok());
-            assert!(space.protect(CODE, 4096, 5).is_ok());
-        }
-        let played = Rc::clone(&scripts);
-        play_with(Rc::new(move |regs, _| play(&played, regs)));
-        Self { bench, scripts }
-    }
-
     /// One that is looked at from its start.
     fn sampled() -> Self {
-        let rank = Self::new();
-        rank.bench.process.measure(true);
+        let rank = Self::measured(&[]);
         rank.bench.process.sample(PERIOD_NS);
         rank
     }
-
-    fn start(&self, steps: &[Step]) {
-        self.start_thread(&self.bench.state, 0, steps);
-    }
-
-    fn start_another(&self, number: u64, steps: &[Step]) {
-        let state = self.bench.process.threads.add([0; 16], 1, &self.bench.process.node.quota).expect("room");
-        self.start_thread(&state, number, steps);
-    }
-
-    fn start_thread(&self, state: &Arc<crate::process::ThreadState>, number: u64, steps: &[Step]) {
-        let stack = MEMORY + MEMORY_BYTES - 0x1_0000 * number - 64;
-        // The only frame.
-        let offset = stack - MEMORY;
-        self.bench.put(offset, &[0_u64, CALLER].map(u64::to_le_bytes).concat());
-        self.scripts.borrow_mut().insert(stack, steps.iter().copied().collect());
-        let user = UserThread::new(CODE, stack);
-        assert_eq!(thread::start(Arc::clone(&self.bench.process), Arc::clone(state), user), Ok(()));
-    }
-
-    fn sleep(&self, ns: u64) -> Step {
-        let time = self.bench.put(0x8000, timespec(ns).bytes());
-        Call(nr::NANOSLEEP, [time, 0, 0, 0, 0, 0])
-    }
-}
-
-fn pass(ns: u64) {
-    assert!(executor::run_to_end(executor::sleep(ns)).is_ok());
 }
 
 fn at(stacks: &Stacks, function: u64) -> u64 {
@@ -193,7 +89,7 @@ fn all_threads_are_seen() {
 
 #[test]
 fn nothing_is_seen_or_kept_that_nobody_wants_to_know() {
-    let rank = Rank::new();
+    let rank = Rank::new(&[]);
     let quota = Arc::clone(&rank.bench.process.node.quota);
     rank.bench.process.measure(true);
     rank.start(&[Be(1, 100 * MS), rank.sleep(1_000 * MS), Be(2, 100 * MS), rank.sleep(1_000 * MS), Be(3, 100 * MS)]);
@@ -214,7 +110,7 @@ fn nothing_is_seen_or_kept_that_nobody_wants_to_know() {
 
 #[test]
 fn looking_begins_in_the_middle_of_a_program_and_not_too_often() {
-    let rank = Rank::new();
+    let rank = Rank::new(&[]);
     rank.bench.process.measure(true);
     // The machine brings it back for other things; on the host it does so itself.
     rank.start(&core::iter::repeat_n([Be(1, MS), Call(nr::SCHED_YIELD, [0; 6])], 1_000).flatten().collect::<Vec<_>>());
@@ -229,7 +125,7 @@ fn looking_begins_in_the_middle_of_a_program_and_not_too_often() {
 
 #[test]
 fn without_memory_for_it_a_rank_is_not_looked_at() {
-    let rank = Rank::new();
+    let rank = Rank::new(&[]);
     let mut rest = rank.bench.process.node.quota.charge(0).expect("nothing");
     while rest.grow(TABLE_BYTES / 4).is_ok() {}
     rest.shrink(TABLE_BYTES / 2);
