@@ -9,6 +9,7 @@ use std::time::Duration;
 use coppice_api::job::{OnRankFailure, Submission};
 use coppice_api::overlay::{EpochView, OverlayOrder, OverlayState, OverlayView, OverlayWish};
 use coppice_api::ras::RasQuery;
+use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::overlay::{Above, METRICS, Node, Part, Source, Stacks, Up};
 use coppice_protocol::pset::{FromPset, ToPset};
@@ -248,4 +249,24 @@ fn who_comes_late_again_and_again_has_ranks_looked_at_less_often() {
     // Whoever wants to know more says so.
     order(&mut cluster, id, Some(OverlayWish::default())).expect("begun");
     assert_eq!(view(&mut cluster, id).period_ms, Some(1000));
+}
+
+#[test]
+fn a_rank_that_has_come_to_its_end_is_not_missed() {
+    let mut cluster = Cluster::up(3, 3);
+    let id = cluster.submit(overlaid(3)).expect("accepted");
+    let mut nodes = Nodes::of(id, 3);
+    nodes.talk(&mut cluster);
+    nodes.end_epoch(&mut cluster, 4);
+    let ended = cluster.behaviour.ended(PsetId(0), id, Rank(1), NodeId(1), Exit::Status(0));
+    cluster.event(ended);
+    for (node, of) in &mut nodes.nodes {
+        let ranks = (node.0 != 1).then_some((Rank(node.0), [1; METRICS]));
+        of.submit(5, &BTreeMap::from_iter(ranks).into());
+    }
+    nodes.talk(&mut cluster);
+    let shown = view(&mut cluster, id);
+    let last = shown.last.expect("an epoch");
+    assert_eq!((last.epoch, last.ranks, last.missing.as_str()), (5, 2, "1"));
+    assert!(shown.missing.is_empty(), "{:?}", shown.missing);
 }

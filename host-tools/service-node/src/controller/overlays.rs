@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use coppice_api::job::RankOutcome;
 use coppice_api::overlay::{EpochView, OverlayOrder, OverlayPlacement, OverlayState, OverlayView, OverlayWish};
 use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::limits::{
@@ -224,6 +225,8 @@ impl<P: Plant> Controller<P> {
         };
         let Some(overlay) = self.overlays.all.get(&id) else { return Ok(none) };
         let (refused, dropped) = overlay.front_end.refused_and_dropped();
+        let end_of = |rank: Rank| job.ranks.get(rank).and_then(|state| state.end());
+        let has_ended = |rank: Rank| end_of(rank).is_some_and(|end| end.outcome != RankOutcome::Lost);
         Ok(OverlayView {
             state: state_of(overlay.front_end.standing()),
             wish: Some(overlay.wish.clone()),
@@ -235,7 +238,7 @@ impl<P: Plant> Controller<P> {
             dropped: refused.saturating_add(dropped),
             lies: overlay.lies,
             not_recorded: overlay.not_recorded,
-            missing: view::missing_views(&overlay.front_end),
+            missing: view::missing_views(&overlay.front_end, has_ended),
             last: overlay.last.clone(),
             ..none
         })

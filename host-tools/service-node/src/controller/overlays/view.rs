@@ -7,6 +7,7 @@ use coppice_api::overlay::{
 };
 use coppice_protocol::ids::Rank;
 use coppice_protocol::overlay::{Alike, FrontEnd, Metric, NodeMetric, Part, Share, Source, Standing, Summary, Unit};
+use coppice_protocol::ranks::Ranks;
 
 use super::in_ranges;
 use crate::limits::OVERLAY_BARS_MAX;
@@ -48,11 +49,18 @@ fn back_ends(source: Source) -> Option<u32> {
     }
 }
 
-/// Who is missing, and since when.
-pub(super) fn missing_views(front_end: &FrontEnd) -> Vec<MissingView> {
+/// Who is missing, and since when. Those that have come to their end are not.
+pub(super) fn missing_views(front_end: &FrontEnd, has_ended: impl Fn(Rank) -> bool) -> Vec<MissingView> {
     let period_ns = front_end.subject().period_ns;
-    let view = |(epoch, ranks): (u64, _)| MissingView { ranks: in_ranges(ranks), since_ns: end_ns(epoch, period_ns) };
-    front_end.missing().map(view).collect()
+    let view = |(epoch, ranks): (u64, &Ranks)| {
+        let mut missing = Ranks::default();
+        // No more ranges than the job has, which fit together.
+        for rank in ranks.iter().filter(|rank| !has_ended(*rank)) {
+            missing.add(rank);
+        }
+        MissingView { ranks: in_ranges(&missing), since_ns: end_ns(epoch, period_ns) }
+    };
+    front_end.missing().map(view).filter(|view| !view.ranks.is_empty()).collect()
 }
 
 /// When an epoch has ended, ns since 1970.
