@@ -74,4 +74,14 @@ impl Node {
         self.part.submit(epoch, &gathered);
         self.part.are_heard()
     }
+
+    /// All ranks end amid an epoch. What is said of that, if anybody wants to know.
+    pub(super) fn end(&mut self, epoch: u64, size: u32) -> Option<Up> {
+        let name = CounterName::new(b"steps").expect("a name");
+        for rank in self.ranks.of_job(size) {
+            let counters = counter(rank.0, epoch).map(|value| (name, value)).into_iter().collect();
+            self.part.ended(rank, values(rank.0, epoch), counters, &stacks(rank.0, epoch));
+        }
+        self.part.last(epoch)
+    }
 }

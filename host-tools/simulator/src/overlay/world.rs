@@ -20,6 +20,9 @@ use crate::{Failure, Report};
 /// Until a tree is there in any case, ns: nodes that never come, and processes that never do.
 const START_NS: u64 = 12_000_000_000;
 
+/// From the end of ranks until the job is over, ns: what they have said has come by then.
+const OVER_NS: u64 = 2_000_000_000;
+
 /// What happens.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Happens {
@@ -36,6 +39,10 @@ enum Happens {
     Home(u32, Vec<u8>),
     /// An epoch ends on a node.
     EpochEnds(u32, u64),
+    /// All ranks of a node end, within the epoch after the last one.
+    RanksEnd(u32),
+    /// The job is over.
+    Over,
     /// Something goes wrong in an epoch, or not.
     Faults(u64),
     /// The front end hears of a death.
@@ -132,6 +139,14 @@ impl World {
                 world.at(at_ns, Happens::Faults(epoch));
             }
         }
+        // Ranks end amid an epoch, and then so does the job.
+        let over_ns = START_NS + epochs * job.period_ns;
+        for node in 0..job.nodes {
+            let ends_ns = over_ns + world.random.between(0, job.period_ns / 2);
+            world.at(ends_ns, Happens::RanksEnd(node));
+        }
+        world.at(over_ns + job.period_ns + OVER_NS, Happens::Over);
+        world.checker.last = epochs;
         world
     }
 
@@ -200,6 +215,17 @@ impl World {
                     self.flush(node);
                 }
             }
+            Happens::RanksEnd(node) => {
+                let (here, epoch) = (&mut self.nodes[node as usize], self.checker.last);
+                if !here.is_dead
+                    && let Some(last) = here.end(epoch, self.job.size())
+                {
+                    self.checker.said.entry(epoch).or_default().join(&here.ranks);
+                    here.ranks.of_job(self.job.size()).for_each(|rank| self.checker.was_somewhere(rank.0, epoch));
+                    self.send(node, Above::FrontEnd, &last, 0);
+                }
+            }
+            Happens::Over => self.front_end.end(),
             Happens::Faults(epoch) => self.strike(epoch),
             Happens::Death(node) => self.front_end.node_lost(NodeId(node), now_ns),
             Happens::Clock => {
@@ -288,6 +314,8 @@ impl World {
                     self.has_started = true;
                     self.trace.note(self.now_ns, "starts", format_args!("{processes} processes, depth {depth}"));
                 }
+                // Files are narrow.
+                Event::TooWide => return Err(Violation::new("the tree is said to be too wide".to_owned())),
                 Event::Epoch(part) => {
                     let k = part.ranks().count();
                     self.trace.note(self.now_ns, "epochs", format_args!("{}: {k} ranks", part.epoch()));
@@ -338,6 +366,7 @@ impl World {
         for epoch in (0..last).filter(|epoch| is_calm(*epoch)) {
             self.checker.has_all(epoch, &living)?;
         }
-        Ok(())
+        // Whoever was to be on the way.
+        self.checker.has_all(last, &living)
     }
 }
