@@ -32,6 +32,7 @@ mod files_changed;
 pub(crate) mod futexes;
 pub(crate) mod hold;
 mod job;
+mod last_look;
 pub(crate) mod lease;
 mod memory;
 mod open_file;

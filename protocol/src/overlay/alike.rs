@@ -111,7 +111,8 @@ impl Alike {
         }
     }
 
-    /// Each class: what most of the time of its ranks went to, how much of it, how many they are, and the first of them.
+    /// Each class: what most of the time of its ranks went to, how much of it, how many they are, and the first of
+    /// them.
     pub fn iter(&self) -> impl Iterator<Item = (Metric, Share, u64, &[Rank])> {
         self.0.iter().filter_map(|((metric, share), members)| {
             Some((*Metric::ALL.get(usize::from(*metric))?, *share, members.count, members.first.as_slice()))

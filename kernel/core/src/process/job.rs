@@ -33,6 +33,7 @@ use crate::net::{self, Network};
 use crate::process::Process;
 use crate::process::cut::Cut;
 use crate::process::futexes::Futexes;
+use crate::process::last_look::LastLook;
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::ship::{Client, ProgramFile};
 use crate::staging::{OfJob, Tenant};
@@ -71,7 +72,7 @@ pub(crate) struct JobOnNode {
     /// Who is told of ranks that are about to be ended.
     told: Mutex<Option<ToldOfDying>>,
     /// Who looks at ranks once more when they have ended.
-    last_look: Mutex<Option<LastLook>>,
+    pub(super) last_look: LastLook,
     /// Its ranks that run here.
     processes: Mutex<Vec<Weak<Process>>>,
     /// Runs of files that a thread fetches: of which file, and which, in units of [`READ_AHEAD_PAGES`]; with who waits
@@ -85,9 +86,6 @@ pub(crate) struct JobOnNode {
 
 /// What is told of ranks that are about to be ended.
 type ToldOfDying = Arc<dyn Fn(Dying) + Send + Sync>;
-
-/// What is done with ranks that have ended, before they are gone.
-type LastLook = Arc<dyn Fn(&Process) + Send + Sync>;
 
 /// What that takes: what is called, and what it says it with.
 const TOLD_BYTES: usize = shared_bytes::<[usize; 2]>() + shared_bytes::<usize>();
@@ -207,7 +205,7 @@ impl JobOnNode {
             maps_files: AtomicBool::new(false),
             traced: Mutex::new(LockLevel::Fact, None),
             told: Mutex::new(LockLevel::Fact, None),
-            last_look: Mutex::new(LockLevel::Fact, None),
+            last_look: LastLook::none(),
             came: Mutex::new(LockLevel::Job, Vec::new()),
             processes: Mutex::new(LockLevel::Job, Vec::new()),
             fetched: Mutex::new(LockLevel::Job, BTreeMap::new()),
@@ -285,21 +283,6 @@ impl JobOnNode {
     /// Whether a rank that was launched with `traced` is to be traced now.
     pub(crate) fn is_traced(&self, rank: Rank, traced: bool) -> bool {
         self.traced.lock().map_or(traced, |now| now.has(rank))
-    }
-
-    /// Ranks that have ended are to be looked at with this, or no longer.
-    pub(crate) fn look_last(&self, look: Option<LastLook>) {
-        let before = core::mem::replace(&mut *self.last_look.lock(), look);
-        drop(before);
-    }
-
-    /// A rank has ended, and will do nothing more.
-    pub(crate) fn ended(&self, process: &Process) {
-        let last_look = self.last_look.lock().clone();
-        if let Some(look) = last_look {
-            look(process);
-        }
-        self.leave(process);
     }
 
     /// A rank has no memory any more.

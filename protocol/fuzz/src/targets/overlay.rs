@@ -98,6 +98,7 @@ pub(super) fn run(mut data: &[u8]) -> u64 {
                 Event::Late(_) => "late",
                 Event::Lie(_) => "lie",
                 Event::Stacks(_) => "stacks",
+                Event::TooWide => "too wide",
             });
         }
         assert!(outputs <= OUTPUTS_MAX, "{outputs} outputs of one message");

@@ -35,8 +35,8 @@ impl Pace {
         }
     }
 
-    /// An epoch came together. How long epochs are to be from now on, ms, if that is another length: half or more of the
-    /// last [`OVERLAY_PACE_EPOCHS`] were late.
+    /// An epoch came together. How long epochs are to be from now on, ms, if that is another length: half or more of
+    /// the last [`OVERLAY_PACE_EPOCHS`] were late.
     pub(super) fn epoch(&mut self) -> Option<u64> {
         self.epochs += 1;
         if self.epochs < OVERLAY_PACE_EPOCHS {
