@@ -441,6 +441,10 @@ pub const OVERLAY_PORT: u16 = 7007;
 /// from there to the back ends, ns.
 pub const OVERLAY_GRACE_NS: u64 = 100_000_000;
 
+/// How many epochs somebody may be ahead of most of the others below the same process; what is further ahead is not
+/// heard.
+pub const OVERLAY_AHEAD_EPOCHS_MAX: u64 = 64;
+
 /// Epochs for which a process waits at a time.
 pub const OVERLAY_OPEN_EPOCHS_MAX: usize = 4;
 
@@ -457,7 +461,8 @@ pub const OVERLAY_LATE_EPOCHS_MAX: u64 = 8;
 /// furthest ahead go.
 pub const OVERLAY_LAST_EPOCHS_MAX: usize = 8;
 
-/// Parts of earlier epochs that a node says again when its last rank has ended: the latest ones.
+/// Parts of earlier epochs that a node says again when its last rank has ended: the latest ones. Those of the ranks that
+/// a node may have, and as many stacks as there may be, fit into one message.
 pub const OVERLAY_LAST_PARTS_MAX: usize = 8;
 
 /// How long the front end waits for the nodes of a job to say that they are there, and then for processes, ns.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::message::{Child, Source};
 use super::part::{NotMerged, Part};
 use crate::ids::Rank;
-use crate::limits::{OVERLAY_GRACE_NS, OVERLAY_OPEN_EPOCHS_MAX, OVERLAY_STRANGERS_MAX};
+use crate::limits::{OVERLAY_AHEAD_EPOCHS_MAX, OVERLAY_GRACE_NS, OVERLAY_OPEN_EPOCHS_MAX, OVERLAY_STRANGERS_MAX};
 use crate::ranks::Ranks;
 
 /// See this module.
@@ -18,6 +18,8 @@ pub(super) struct Gathering {
     open: BTreeMap<u64, Open>,
     /// Epochs before that are closed.
     next: u64,
+    /// The last epoch of which each of those below has said something.
+    latest: BTreeMap<Source, u64>,
     /// How long an epoch waits for those that are late, from its first part on, ns.
     grace_ns: u64,
     /// What came together.
@@ -55,6 +57,7 @@ impl Gathering {
             children: children.into_iter().map(|child| (child.source, child.ranks)).collect(),
             open: BTreeMap::new(),
             next: 0,
+            latest: BTreeMap::new(),
             grace_ns: OVERLAY_GRACE_NS.saturating_mul(height.max(1).into()),
             closed: VecDeque::new(),
             strangers: VecDeque::new(),
@@ -83,6 +86,11 @@ impl Gathering {
             return Taken::Apart(part);
         }
         let epoch = part.epoch();
+        self.latest.insert(source, epoch);
+        if self.is_far_ahead(source, epoch) {
+            self.refused += 1;
+            return Taken::Here;
+        }
         let none = || Open { part: Part::none(epoch), came: BTreeSet::new(), since_ns: now_ns };
         let open = self.open.entry(epoch).or_insert_with(none);
         match open.part.merge(&part) {
@@ -102,6 +110,16 @@ impl Gathering {
             self.close_to(first);
         }
         Taken::Here
+    }
+
+    /// Whether most of the others are far from there yet: the clock of whoever says so is wrong, and if he were heard
+    /// all others would be late.
+    fn is_far_ahead(&self, source: Source, epoch: u64) -> bool {
+        let others = self.latest.iter().filter(|(other, _)| **other != source && self.children.contains_key(other));
+        let (all, behind) = others.fold((0, 0), |(all, behind), (_, latest)| {
+            (all + 1, behind + u32::from(latest.saturating_add(OVERLAY_AHEAD_EPOCHS_MAX) < epoch))
+        });
+        behind * 2 > all
     }
 
     /// Stacks come, as the message of this number of who says so. Whether they count: he is below, and they are new.
@@ -126,6 +144,7 @@ impl Gathering {
         if let Some(source) = without {
             self.children.remove(&source);
             self.stacks_said.remove(&source);
+            self.latest.remove(&source);
         }
         for Child { source, ranks } in with {
             // Back ends that come in parts are the same source.

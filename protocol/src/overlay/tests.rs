@@ -35,6 +35,12 @@ fn ranks(node: u32) -> Ranks {
     Ranks::range(Rank(node * EACH), EACH)
 }
 
+fn of_nodes(nodes: impl IntoIterator<Item = u32>) -> Ranks {
+    let mut all = Ranks::default();
+    nodes.into_iter().for_each(|node| assert!(all.join(&ranks(node))));
+    all
+}
+
 impl Overlay {
     fn new(nodes: u32, file: &str) -> Self {
         let topology = Topology::parse(file).expect("a topology");
@@ -495,4 +501,20 @@ fn a_node_is_not_called_by_more_than_it_hears() {
     assert_eq!(callers, 64);
     overlay.end_epoch(6, 0..95);
     assert_eq!(overlay.ranks_in(6).count(), 190);
+}
+
+/// A clock that is wrong has its own node missing, and nobody else late; when all clocks are set, all are heard.
+#[test]
+fn who_is_far_ahead_is_not_heard_until_most_others_are_there() {
+    let mut overlay = Overlay::new(4, FILE);
+    overlay.end_epoch(5, 0..4);
+    overlay.end_epoch(1_000_000, [1]);
+    for epoch in 6..10 {
+        overlay.end_epoch(epoch, [0, 2, 3]);
+        overlay.pass(10 * OVERLAY_GRACE_NS);
+        assert_eq!(overlay.ranks_in(epoch), of_nodes([0, 2, 3]), "epoch {epoch}");
+    }
+    // Of those that are there first little is heard on each level until the others are.
+    (1_000_001..1_000_005).for_each(|epoch| overlay.end_epoch(epoch, 0..4));
+    assert_eq!(overlay.ranks_in(1_000_004), of_nodes(0..4));
 }
