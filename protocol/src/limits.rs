@@ -461,8 +461,8 @@ pub const OVERLAY_LATE_EPOCHS_MAX: u64 = 8;
 /// furthest ahead go.
 pub const OVERLAY_LAST_EPOCHS_MAX: usize = 8;
 
-/// Parts of earlier epochs that a node says again when its last rank has ended: the latest ones. Those of the ranks that
-/// a node may have, and as many stacks as there may be, fit into one message.
+/// Parts of earlier epochs that a node says again when its last rank has ended: the latest ones. Those of the ranks
+/// that a node may have, and as many stacks as there may be, fit into one message.
 pub const OVERLAY_LAST_PARTS_MAX: usize = 8;
 
 /// How long the front end waits for the nodes of a job to say that they are there, and then for processes, ns.
