@@ -101,8 +101,12 @@ impl Epochs {
         changed
     }
 
-    /// Nothing else will come: epochs in which nothing is known but of ranks that ended in them.
+    /// Nothing else will come: epochs of which nothing is known but what ranks did that ended in them, or what was said
+    /// apart.
     pub(super) fn end(&mut self) -> Vec<Part> {
+        for apart in &self.apart {
+            self.last.entry(apart.epoch()).or_insert_with(|| Part::none(apart.epoch()));
+        }
         core::mem::take(&mut self.last).into_values().map(|part| self.close(part)).collect()
     }
 
@@ -162,9 +166,11 @@ mod tests {
         assert!(epochs.add_last(part(8, 1)) && epochs.add_last(part(9, 2)));
         epochs.close(part(10, 0));
         assert_eq!(epochs.settle(11).iter().map(Part::epoch).collect::<alloc::vec::Vec<_>>(), [8, 9]);
-        assert!(epochs.add_last(part(11, 3)));
+        // What was said again of an epoch that has not come up the tree is told, too.
+        epochs.add_apart(part(11, 3));
+        assert!(epochs.settle(11).is_empty() && epochs.add_last(part(12, 3)));
         let ends = epochs.end();
-        assert_eq!((ends.len(), ends[0].epoch(), sum(&ends[0])), (1, 11, 4));
+        assert_eq!(ends.iter().map(|end| (end.epoch(), sum(end))).collect::<alloc::vec::Vec<_>>(), [(11, 4), (12, 4)]);
         assert_eq!(epochs.dropped(), 0);
     }
 

@@ -112,9 +112,13 @@ impl Gathering {
         Taken::Here
     }
 
-    /// Whether most of the others are far from there yet: the clock of whoever says so is wrong, and if he were heard
-    /// all others would be late.
+    /// Whether what was gathered, and most of the others, are far from there yet: the clock of whoever says so is wrong,
+    /// and if he were heard all others would be late. Others that are silent hold nobody up: epochs are closed without
+    /// them.
     fn is_far_ahead(&self, source: Source, epoch: u64) -> bool {
+        if epoch <= self.next.saturating_add(OVERLAY_AHEAD_EPOCHS_MAX) {
+            return false;
+        }
         let others = self.latest.iter().filter(|(other, _)| **other != source && self.children.contains_key(other));
         let (all, behind) = others.fold((0, 0), |(all, behind), (_, latest)| {
             (all + 1, behind + u32::from(latest.saturating_add(OVERLAY_AHEAD_EPOCHS_MAX) < epoch))

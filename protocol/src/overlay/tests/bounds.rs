@@ -1,6 +1,7 @@
 //! What nobody may do to others: be too many, or be far ahead.
 
 use super::*;
+use crate::limits::OVERLAY_AHEAD_EPOCHS_MAX;
 
 /// Limits each of which holds, and not both: no process has more below it than it may, and one node has all of them.
 #[test]
@@ -41,4 +42,19 @@ fn who_is_far_ahead_is_not_heard_until_most_others_are_there() {
     // Of those that are there first little is heard on each level until the others are.
     (1_000_001..1_000_005).for_each(|epoch| overlay.end_epoch(epoch, 0..4));
     assert_eq!(overlay.ranks_in(1_000_004), of_nodes(0..4));
+}
+
+/// Half of the nodes say nothing for longer than anybody may be ahead, and come again.
+#[test]
+fn who_is_silent_for_long_has_nobody_else_refused() {
+    let mut overlay = Overlay::new(4, FILE);
+    overlay.end_epoch(5, 0..4);
+    for epoch in 6..6 + 3 * OVERLAY_AHEAD_EPOCHS_MAX {
+        overlay.end_epoch(epoch, [0, 2]);
+        overlay.pass(10 * OVERLAY_GRACE_NS);
+        assert_eq!(overlay.ranks_in(epoch), of_nodes([0, 2]), "epoch {epoch}");
+    }
+    let last = 6 + 3 * OVERLAY_AHEAD_EPOCHS_MAX;
+    overlay.end_epoch(last, 0..4);
+    assert_eq!(overlay.ranks_in(last), of_nodes(0..4));
 }
