@@ -112,9 +112,9 @@ impl Gathering {
         Taken::Here
     }
 
-    /// Whether what was gathered, and most of the others, are far from there yet: the clock of whoever says so is wrong,
-    /// and if he were heard all others would be late. Others that are silent hold nobody up: epochs are closed without
-    /// them.
+    /// Whether what was gathered, and most of the others, are far from there yet: the clock of whoever says so is
+    /// wrong, and if he were heard all others would be late. Others that are silent hold nobody up: epochs are closed
+    /// without them.
     fn is_far_ahead(&self, source: Source, epoch: u64) -> bool {
         if epoch <= self.next.saturating_add(OVERLAY_AHEAD_EPOCHS_MAX) {
             return false;
