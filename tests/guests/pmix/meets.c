@@ -303,7 +303,13 @@ static void bereft(void) {
     put(PMIX_GLOBAL, "before it", 50 + me.rank);
     OK(PMIx_Commit());
     fence(NULL, 0, true);
-    if (me.rank == (first_lost == 0 ? ranks_lost : 0)) puts("now");
+    /* Who is lost while others are still on their way out of a fence may take what they need for it along. */
+    put(PMIX_GLOBAL, "out of it", 1);
+    OK(PMIx_Commit());
+    if (me.rank == (first_lost == 0 ? ranks_lost : 0)) {
+        for (uint32_t rank = 0; rank < size; rank++) CHECK(get(rank, "out of it") == 1);
+        puts("now");
+    }
     if (is_lost(me.rank)) sleep(1000);
     char word;
     pmix_value_t *value;

@@ -371,7 +371,8 @@ fn jobs_that_lose_nodes_go_on_by_themselves() {
         wait_until("there is a checkpoint of it", Duration::from_secs(60), || {
             let listed = cluster.coppice(&["checkpoints", job, "--json"]);
             let is_there = listed.status == 0 && listed.text().contains("checkpoint");
-            if is_there { Ok(()) } else { Err(format!("{}{}", listed.stderr, listed.text())) }
+            let events = || cluster.coppice(&["ras"]).text();
+            if is_there { Ok(()) } else { Err(format!("{}{}{}", listed.stderr, listed.text(), events())) }
         });
         let shown = cluster.json(&["job", job]);
         let node = usize::try_from(shown["nodes"][1].as_u64().expect("a node")).expect("a number");
