@@ -213,6 +213,11 @@ impl Checkpoints {
         Ok(Busy { checkpoints: self.clone(), job })
     }
 
+    /// Whether there will be a new one of a job, or it fails.
+    pub(crate) fn is_being_made(&self, job: JobId) -> bool {
+        self.busy().get(&job) == Some(&Doing::Making)
+    }
+
     /// The newest of a job is to be wiped from regions. Nothing if something is done with it already.
     pub(crate) fn delete(&self, job: JobId) -> Option<Busy> {
         let mut busy = self.busy();

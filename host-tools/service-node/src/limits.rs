@@ -324,6 +324,11 @@ pub const RESTART_CHECKPOINTS_MAX: usize = 4;
 /// How long it may take to have such a job go on, with all that is read for it; then it stays ended.
 pub const RESTART_TIME_MAX: Duration = Duration::from_secs(600);
 
+/// How much of that it waits at most for a checkpoint of the job that lies in regions to be drained; then it goes on
+/// from an older one.
+pub const RESTART_DRAIN_TIME_MAX: Duration = Duration::from_secs(300);
+const _: () = assert!(RESTART_DRAIN_TIME_MAX.as_secs() < RESTART_TIME_MAX.as_secs());
+
 /// An I/O node is told of all its ranks of a job at once. That message has room for what each of as many as there can
 /// be is made from, for what it says of nodes, and for arguments and environment.
 const _: () = assert!(

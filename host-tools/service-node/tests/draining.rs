@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coppice_api::checkpoint::{
-    CheckpointChoice, CheckpointMode, CheckpointReport, CheckpointState, Drained, MakeOrder,
+    CheckpointChoice, CheckpointMode, CheckpointPolicy, CheckpointReport, CheckpointState, Drained, MakeOrder,
 };
 use coppice_api::{ApiError, Client};
 use coppice_protocol::checkpoint::Keeping;
@@ -17,7 +17,11 @@ use coppice_protocol::pset::{FromPset, Pulled, ToPset};
 use coppice_protocol::region::SlotKey;
 use support::Cluster;
 use support::cutting::Ordered;
-use support::served::{Served, refusal};
+use support::served::{Served, TICK, refusal};
+
+/// A job goes on by itself, of whose checkpoints none is made by itself.
+const RESTARTED: CheckpointPolicy =
+    CheckpointPolicy { every_ms: u64::MAX, keep: 2, max_restarts: 1, node_mtbf_ms: None };
 
 const COPY: MakeOrder = MakeOrder { mode: CheckpointMode::Copy, dma_pending: Some(3) };
 
@@ -100,6 +104,39 @@ async fn what_is_local_is_drained_whatever_becomes_of_the_job() {
     assert_eq!(cost, Some(report.cost));
     let from = of[&NodeId(0)].from;
     assert_eq!(from.key, served_key(&served.down().await));
+}
+
+#[tokio::test]
+async fn a_job_that_lost_a_node_waits_for_what_is_being_drained_and_goes_on_from_that() {
+    for is_stored in [true, false] {
+        let cluster = cluster(4);
+        let cutting = &cluster.behaviour.cutting;
+        let (pulls, ordered) = (Arc::clone(&cutting.pulls), Arc::clone(&cutting.ordered));
+        let served = Served::new(cluster);
+        served.put(3, 2);
+        let job = served.submit_with(3, Some(RESTARTED)).await;
+        checkpoint(&served, job).await.expect("made");
+        *pulls.lock().expect("not poisoned") = None;
+        let already = ordered.lock().expect("not poisoned").len();
+        let made = in_background(&served.client, job);
+        served.listed(job, |views| views.iter().any(|view| view.state == CheckpointState::Local)).await;
+        served.lose_machine(0).await;
+        while served.client.nodes().await.expect("listed")[1].job.is_some() {
+            tokio::time::sleep(TICK).await;
+        }
+        // Whoever does not wait for it has gone on by then.
+        tokio::time::sleep(10 * TICK).await;
+        assert_eq!(served.client.job(job).await.expect("known").job.continued_as, None);
+        let last = ordered.lock().expect("not poisoned").split_off(already);
+        for Ordered { node, request, parts, .. } in last {
+            let pulled = if is_stored { Ok(Pulled { parts, hash_ns: 1 }) } else { Err("its disk is full".to_owned()) };
+            served.said(node.0, FromPset::Pulled { request, pulled }).await;
+        }
+        assert_eq!(made.await.expect("no panic").is_ok(), is_stored);
+        let next = served.client.wait(job).await.expect("ended").continued_as.expect("goes on");
+        assert_eq!(next.checkpoint.number, if is_stored { 2 } else { 1 });
+        served.down().await;
+    }
 }
 
 /// Who led the only one.

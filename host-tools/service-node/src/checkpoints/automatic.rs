@@ -12,7 +12,10 @@ use super::making::make;
 use super::restarting::{prepare, submit};
 use super::{Around, Busy, going_down};
 use crate::controller::Refused;
-use crate::limits::{CHECKPOINT_TURN_INTERVAL, CHECKPOINT_TURN_TIME_MAX, HOST_FILE_TIME_MAX, RESTART_CHECKPOINTS_MAX};
+use crate::limits::{
+    CHECKPOINT_TURN_INTERVAL, CHECKPOINT_TURN_TIME_MAX, HOST_FILE_TIME_MAX, RESTART_CHECKPOINTS_MAX,
+    RESTART_DRAIN_TIME_MAX,
+};
 use crate::plant::{CheckpointEvent, CheckpointOrder};
 
 /// Carries an order out, and has the controller hear what became of that.
@@ -114,6 +117,7 @@ async fn delete_old(around: &impl Around, job: JobId, keep: u32) -> Result<(), R
 /// Has a new job go on from the newest checkpoint that can be used of one that has lost a node. If none can, says why
 /// the newest cannot.
 async fn restart(around: impl Around, job: JobId, submission: Submission) -> Result<(), String> {
+    await_made(&around, job).await;
     let from = submission.restarted_from;
     let (mut tried, mut why) = (Vec::new(), None);
     while tried.len() < RESTART_CHECKPOINTS_MAX {
@@ -146,6 +150,15 @@ async fn restart(around: impl Around, job: JobId, submission: Submission) -> Res
         }
     }
     Err(why.unwrap_or_else(|| "there is no checkpoint of it yet".to_owned()))
+}
+
+/// Waits for one of the job that is being made: what lies in regions already is drained without the lost node, and is
+/// the newest then. Without all nodes one that is not there yet fails soon.
+async fn await_made(around: &impl Around, job: JobId) {
+    let since = around.now();
+    while around.checkpoints().is_being_made(job) && around.now() - since < RESTART_DRAIN_TIME_MAX {
+        around.sleep(CHECKPOINT_TURN_INTERVAL).await;
+    }
 }
 
 /// The checkpoints of a job, and behind them the one that it was restarted from itself and those that are older, the
