@@ -345,6 +345,9 @@ pub const OVERLAY_STACKS_BYTES: usize = 256 * 1024;
 /// Frames that wait to be said to a node. Further ones push out the oldest, which count as lost.
 pub const OVERLAY_LINE_FRAMES_MAX: usize = 16;
 
+/// Bytes of these together, if they are more than one.
+pub const OVERLAY_LINE_BYTES_MAX: usize = 64 * 1024;
+
 /// Receive and transmit buffer of a connection between nodes for an overlay, bytes each.
 pub const OVERLAY_BUFFER_BYTES: usize = 8 * 1024;
 

@@ -16,6 +16,7 @@ mod line;
 mod sample;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

@@ -1,6 +1,6 @@
 //! A job's overlay as far as it is on this node: its end of epochs, and what is to be said to whom.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::ops::Deref;
@@ -13,10 +13,11 @@ use coppice_protocol::ranks::Ranks;
 
 use super::auxiliary::Auxiliary;
 use super::sample::{Samples, Seen};
+use super::waiting::Waiting;
 use super::{Say, line};
 use crate::clock;
 use crate::executor::{self, Either, WaitQueue, race};
-use crate::limits::{OVERLAY_LINE_FRAMES_MAX, OVERLAY_NODE_BYTES, OVERLAY_STACKS_BYTES};
+use crate::limits::{OVERLAY_NODE_BYTES, OVERLAY_STACKS_BYTES};
 use crate::net::Neighbours;
 use crate::process::{JobOnNode, Process};
 use crate::quota::Charge;
@@ -71,9 +72,8 @@ struct State {
     /// Number of the last order that was obeyed.
     obeyed: u32,
     samples: Samples,
-    /// What waits to be said to each node, as frames: at most [`OVERLAY_LINE_FRAMES_MAX`], the oldest go. Who is in it
-    /// has a task.
-    lines: BTreeMap<NodeId, VecDeque<Vec<u8>>>,
+    /// What waits to be said to each node. Who is in it has a task.
+    lines: BTreeMap<NodeId, Waiting>,
     /// The first epoch of which nothing was said, when ranks are looked at.
     next: Option<u64>,
     is_over: bool,
@@ -312,7 +312,7 @@ impl OfJob {
                 if state.is_over {
                     return Some(None);
                 }
-                state.lines.get_mut(&node).and_then(VecDeque::pop_front).map(Some)
+                state.lines.get_mut(&node).and_then(Waiting::pop).map(Some)
             })
             .await
     }
@@ -322,7 +322,7 @@ impl OfJob {
         let line = {
             let mut state = self.state.lock();
             let line = state.lines.remove(&node);
-            state.lost += line.as_ref().map_or(0, |line| line.len() as u64);
+            state.lost += line.as_ref().map_or(0, Waiting::len);
             line
         };
         drop(line);
@@ -405,12 +405,7 @@ impl State {
             if !self.lines.contains_key(&node) {
                 outcome.called.push(node);
             }
-            let line = self.lines.entry(node).or_default();
-            if line.len() >= OVERLAY_LINE_FRAMES_MAX {
-                line.pop_front();
-                self.lost += 1;
-            }
-            line.push_back(frame);
+            self.lost += self.lines.entry(node).or_default().push(frame);
         }
         outcome
     }
