@@ -411,6 +411,9 @@ pub const OVERLAY_ALIKE_RANKS_MAX: usize = 4;
 /// Names of counters that a rank may offer to an overlay, and that a part tells of: the first ones in their order.
 pub const OVERLAY_COUNTERS_MAX: usize = 16;
 
+/// Single ranks of which an epoch tells what they have done so far.
+pub const OVERLAY_TOTALS_MAX: usize = 32;
+
 /// Length of such a name, bytes.
 pub const OVERLAY_COUNTER_NAME_BYTES_MAX: usize = 31;
 

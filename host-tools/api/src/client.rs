@@ -33,7 +33,7 @@ use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_ANSWER_TIME_MAX, S
 use crate::link::{LinkOrder, LinksQuery, LinksView};
 use crate::node::NodeView;
 use crate::output::LogQuery;
-use crate::overlay::{OverlayOrder, OverlayView, ProfileQuery, ProfileView};
+use crate::overlay::{OverlayOrder, OverlayView, ProfileQuery, ProfileView, RankProfileView};
 use crate::paths::ClusterPaths;
 use crate::presence;
 use crate::program::ProgramView;
@@ -277,6 +277,15 @@ impl Client {
     pub async fn profile(&self, job: u64, query: ProfileQuery) -> Result<ProfileView, ApiError> {
         let limit = query.limit.map(|limit| format!("?limit={limit}")).unwrap_or_default();
         self.get(&format!("/v1/jobs/{job}/profile{limit}")).await
+    }
+
+    /// What was recorded of one rank of a job.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if there is no such job, or it has no such rank.
+    pub async fn rank_profile(&self, job: u64, rank: u32, query: ProfileQuery) -> Result<RankProfileView, ApiError> {
+        let limit = query.limit.map(|limit| format!("?limit={limit}")).unwrap_or_default();
+        self.get(&format!("/v1/jobs/{job}/profile/ranks/{rank}{limit}")).await
     }
 
     /// What the ranks of a job were at, as they were sampled.

@@ -1,5 +1,7 @@
 //! Performance overlays of jobs: what is asked for, what the tree is, and what ranks did in each epoch.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// How long an epoch is if nobody says otherwise, ms.
@@ -162,7 +164,23 @@ pub struct EpochView {
     /// What is told of them: where otherwise are ranks, there are nodes.
     #[serde(default)]
     pub nodes: Vec<MetricView>,
+    /// What single ranks have done by then whose turn it was, of an epoch as it comes; what is recorded of it is in
+    /// [`RankProfileView`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub totals: Vec<TotalView>,
 }
+
+/// What a rank has done since the overlay began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TotalView {
+    /// The rank.
+    pub rank: u32,
+    /// By what is measured; what is not in it is 0.
+    pub values: BTreeMap<String, u64>,
+}
+
+/// What of ranks is as it is at an epoch's end; all else came together in it.
+pub const GAUGES: [&str; 1] = ["pages-resident"];
 
 /// What is before the names of counters that programs offer.
 pub const COUNTER: &str = "counter:";
@@ -239,6 +257,33 @@ pub struct ProfileView {
     pub job: u64,
     /// Epochs, in order. Of long jobs older ones were thinned out.
     pub epochs: Vec<EpochView>,
+}
+
+/// What was recorded of one rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankProfileView {
+    /// The job.
+    pub job: u64,
+    /// The rank.
+    pub rank: u32,
+    /// What values count, by what is measured: as [`MetricView::unit`].
+    pub units: BTreeMap<String, String>,
+    /// What it did, in order: from one epoch in which it was its turn to the next. Of long jobs, what is long ago comes
+    /// in longer spans.
+    pub spans: Vec<SpanView>,
+}
+
+/// What a rank did in a span of time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpanView {
+    /// Which start of the overlay.
+    pub generation: u32,
+    /// Its begin, ns since 1970.
+    pub begin_ns: u64,
+    /// Its end, ns since 1970.
+    pub end_ns: u64,
+    /// What came in it, by what is measured, or is there at its end; what is not in it is 0.
+    pub values: BTreeMap<String, u64>,
 }
 
 /// Which epochs are wanted.

@@ -18,6 +18,7 @@ pub(crate) mod objects;
 pub(crate) mod orders;
 pub(crate) mod overlay;
 pub(crate) mod profile;
+mod rank_profile;
 pub(crate) mod samples;
 pub(crate) mod stage;
 mod transfers;

@@ -112,6 +112,7 @@ impl Api {
             .route("/v1/jobs/{job}/restart", post(restart::restart))
             .route("/v1/jobs/{job}/overlay", get(overlays::show).post(overlays::order))
             .route("/v1/jobs/{job}/profile", get(overlays::profile))
+            .route("/v1/jobs/{job}/profile/ranks/{rank}", get(overlays::rank_profile))
             .route("/v1/jobs/{job}/stacks", get(overlays::stacks))
             .route("/v1/jobs/{job}/trace", get(streams::trace))
             .route("/v1/jobs/{job}/attach", get(streams::attach))

@@ -5,12 +5,15 @@
 //! ([`PROFILE_EPOCHS_MAX`]): of what is older every second epoch goes then, again and again, so that a long job has all
 //! of its time with less and less detail. What was recorded of a job goes after [`PROFILE_AGE_MAX`].
 //!
+//! What single ranks have done is a row for each epoch in which it was a rank's turn, and goes with that epoch.
+//!
 //! What ranks were at when they were sampled is a row for each stack and start of the overlay. Of those beyond
 //! [`PROFILE_STACKS_MAX`] it is counted what was innermost. They go with the last of their job's epochs.
 
 mod database;
 mod keeper;
 mod stacks;
+mod totals;
 
 use coppice_api::overlay::EpochView;
 use coppice_protocol::ids::JobId;

@@ -9,6 +9,7 @@ use super::node_metric::NodeValues;
 use super::part::{Part, Values};
 use super::sending::Sending;
 use super::stacks::Stacks;
+use super::totals::SoFar;
 use crate::ids::{NodeId, Rank};
 use crate::limits::OVERLAY_LAST_PARTS_MAX;
 use crate::ranks::Ranks;
@@ -38,19 +39,6 @@ impl From<BTreeMap<Rank, Values>> for Gathered {
     }
 }
 
-/// A part, and with it what was gathered of some ranks, none of which is in it.
-fn part_of(epoch: u64, mut part: Part, gathered: &Gathered, is_in: impl Fn(Rank) -> bool) -> Part {
-    for (rank, values) in gathered.ranks.iter().filter(|(rank, _)| is_in(**rank)) {
-        let counters = gathered.counters.get(rank).into_iter().flatten().copied();
-        let one = Part::of(epoch, *rank, values).with(Counters::of(*rank, counters));
-        // Ranks are different ones, and as many ranges as the group has.
-        if part.merge(&one).is_err() {
-            break;
-        }
-    }
-    part
-}
-
 /// See this module.
 #[derive(Debug)]
 pub struct BackEnds {
@@ -58,6 +46,9 @@ pub struct BackEnds {
     node: NodeId,
     /// Ranks that speak to the same process, and what goes there.
     groups: Vec<(Ranks, Sending)>,
+    /// Ranks of the job.
+    size: u32,
+    so_far: SoFar,
     /// What ranks did that have ended since an epoch was said last, …
     ended: Gathered,
     /// … and where their programs were.
@@ -67,13 +58,15 @@ pub struct BackEnds {
 }
 
 impl BackEnds {
-    /// Of a node, attached to nobody.
+    /// Of a node, attached to nobody, in a job of so many ranks.
     #[must_use]
-    pub const fn new(generation: Generation, node: NodeId) -> Self {
+    pub const fn new(generation: Generation, node: NodeId, size: u32) -> Self {
         Self {
             generation,
             node,
             groups: Vec::new(),
+            size,
+            so_far: SoFar::none(),
             ended: Gathered::none(),
             ended_stacks: Stacks::none(),
             stacks_said: 0,
@@ -102,6 +95,7 @@ impl BackEnds {
 
     /// A rank has ended, and has done this since an epoch was said last.
     pub fn ended(&mut self, rank: Rank, values: Values, counters: Vec<(CounterName, u64)>, stacks: &Stacks) {
+        self.so_far.add(rank, &values);
         self.ended.ranks.insert(rank, values);
         if !counters.is_empty() {
             self.ended.counters.insert(rank, counters);
@@ -117,7 +111,7 @@ impl BackEnds {
             return None;
         }
         let ended = core::mem::take(&mut self.ended);
-        let part = part_of(epoch, Part::none(epoch), &ended, |_| true);
+        let part = self.part_of(Part::none(epoch), &ended, |_| true);
         let mut stacks = core::mem::take(&mut self.ended_stacks);
         let mut again = Vec::new();
         for (_, sending) in &mut self.groups {
@@ -133,12 +127,30 @@ impl BackEnds {
     /// is said that there is nothing, so that nobody waits for them. The node itself goes with its first group.
     pub fn submit(&mut self, epoch: u64, gathered: &Gathered) {
         let ended = core::mem::take(&mut self.ended);
+        gathered.ranks.iter().for_each(|(rank, values)| self.so_far.add(*rank, values));
         let mut of_node = gathered.node.as_ref().map(|values| Part::of_node(epoch, self.node, values));
-        for (ranks, sending) in &mut self.groups {
+        let mut groups = core::mem::take(&mut self.groups);
+        for (ranks, sending) in &mut groups {
             let part = of_node.take().unwrap_or_else(|| Part::none(epoch));
-            let part = part_of(epoch, part, &ended, |rank| ranks.has(rank));
-            sending.send(false, part_of(epoch, part, gathered, |rank| ranks.has(rank)));
+            let part = self.part_of(part, &ended, |rank| ranks.has(rank));
+            sending.send(false, self.part_of(part, gathered, |rank| ranks.has(rank)));
         }
+        self.groups = groups;
+    }
+
+    /// A part, and with it what was gathered of some ranks, none of which is in it.
+    fn part_of(&self, mut part: Part, gathered: &Gathered, is_in: impl Fn(Rank) -> bool) -> Part {
+        let epoch = part.epoch();
+        for (rank, values) in gathered.ranks.iter().filter(|(rank, _)| is_in(**rank)) {
+            let counters = gathered.counters.get(rank).into_iter().flatten().copied();
+            let totals = self.so_far.told(*rank, epoch, self.size);
+            let one = Part::of(epoch, *rank, values).with(Counters::of(*rank, counters)).with_totals(totals);
+            // Ranks are different ones, and as many ranges as the group has.
+            if part.merge(&one).is_err() {
+                break;
+            }
+        }
+        part
     }
 
     /// Where ranks were in an epoch, which has ended; to be called before [`Self::submit`] for that. Of those that
@@ -181,7 +193,7 @@ mod tests {
 
     /// What a node of which these are the groups of ranks, from `first` on, says of an epoch.
     fn parts(node: NodeId, first: u32, groups: &[u32]) -> Vec<Part> {
-        let mut back_ends = BackEnds::new(1, node);
+        let mut back_ends = BackEnds::new(1, node, 200);
         let (mut next, mut ranks) = (first, BTreeMap::new());
         for (index, count) in (0..).zip(groups) {
             back_ends.attach(Ranks::range(Rank(next), *count), Above::Process { index, node });

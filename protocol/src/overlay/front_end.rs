@@ -127,8 +127,8 @@ impl FrontEnd {
     /// Asks all nodes of a job to say that they are there.
     #[must_use]
     pub fn new(generation: Generation, subject: Subject, now_ns: u64) -> Self {
-        let Subject { period_ns, sample_period_ns, .. } = subject;
-        let announce = Down::Announce { generation, period_ns, sample_period_ns };
+        let Subject { period_ns, sample_period_ns, size, .. } = subject;
+        let announce = Down::Announce { generation, period_ns, sample_period_ns, size };
         Self {
             generation,
             orders: subject.nodes.keys().map(|node| (*node, announce.clone())).collect(),

@@ -114,6 +114,8 @@ pub enum Down {
         period_ns: u64,
         /// How often it is looked where each thread is in its program, ns of its time there, on average; 0: not at all.
         sample_period_ns: u64,
+        /// Ranks of the job.
+        size: u32,
     },
     /// Run a communication process.
     Begin {

@@ -38,6 +38,7 @@ mod stacks;
 mod summaries;
 mod summary;
 pub mod topology;
+mod totals;
 mod tree;
 
 pub use self::alike::{Alike, Share};
@@ -53,6 +54,7 @@ pub use self::process::Process;
 pub use self::sketch::Sketch;
 pub use self::stacks::Stacks;
 pub use self::summary::Summary;
+pub use self::totals::{Totals, is_turn};
 
 #[cfg(test)]
 mod tests;

@@ -35,7 +35,7 @@ impl Node {
             generation: 0,
             period_ns: 0,
             sample_period_ns: 0,
-            back_ends: BackEnds::new(0, id),
+            back_ends: BackEnds::new(0, id, 0),
             processes: BTreeMap::new(),
             refused: 0,
         }
@@ -45,11 +45,13 @@ impl Node {
     pub fn handle_down(&mut self, order: Down, ranks: &Ranks, now_ns: u64) -> Option<Up> {
         let Self { id: node, generation: current, .. } = *self;
         match order {
-            Down::Announce { generation, period_ns, sample_period_ns } if generation >= current && period_ns > 0 => {
+            Down::Announce { generation, period_ns, sample_period_ns, size }
+                if generation >= current && period_ns > 0 =>
+            {
                 if generation > current {
                     self.end();
                     self.generation = generation;
-                    self.back_ends = BackEnds::new(generation, node);
+                    self.back_ends = BackEnds::new(generation, node, size);
                     self.period_ns = period_ns;
                     self.sample_period_ns = sample_period_ns;
                 }
@@ -168,7 +170,7 @@ impl Node {
 
     /// That was all, until another start.
     fn end(&mut self) {
-        self.back_ends = BackEnds::new(self.generation, self.id);
+        self.back_ends = BackEnds::new(self.generation, self.id, 0);
         self.processes.clear();
         (self.period_ns, self.sample_period_ns) = (0, 0);
     }

@@ -11,6 +11,7 @@ use super::metric::{METRICS, Metric};
 use super::node_metric::{NODE_METRICS, NodeMetric, NodeValues};
 use super::summaries::Summaries;
 use super::summary::Summary;
+use super::totals::Totals;
 use crate::ids::{NodeId, Rank};
 use crate::ranks::Ranks;
 
@@ -25,6 +26,7 @@ pub struct Part {
     of_ranks: Summaries,
     alike: Alike,
     counters: Counters,
+    totals: Totals,
     /// Nodes, by their numbers.
     nodes: Ranks,
     of_nodes: Summaries,
@@ -57,6 +59,7 @@ impl Part {
             of_ranks: Summaries::default(),
             alike: Alike::default(),
             counters: Counters::default(),
+            totals: Totals::default(),
             nodes: Ranks::default(),
             of_nodes: Summaries::default(),
         }
@@ -73,6 +76,12 @@ impl Part {
     #[must_use]
     pub fn with(self, counters: Counters) -> Self {
         Self { counters, ..self }
+    }
+
+    /// And what it has done so far, if it is its turn.
+    #[must_use]
+    pub fn with_totals(self, totals: Totals) -> Self {
+        Self { totals, ..self }
     }
 
     /// Of one node, and no rank.
@@ -112,6 +121,12 @@ impl Part {
         &self.counters
     }
 
+    /// What some of them have done since the overlay began, whose turn it is.
+    #[must_use]
+    pub const fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
     /// Nodes that are in it: their numbers are where ranks' are otherwise.
     #[must_use]
     pub const fn nodes(&self) -> &Ranks {
@@ -144,6 +159,7 @@ impl Part {
         self.of_nodes.merge(&self.nodes, &other.of_nodes, &other.nodes);
         self.alike.merge(&other.alike);
         self.counters.merge(&other.counters);
+        self.totals.merge(&other.totals);
         (self.ranks, self.nodes) = (ranks, nodes);
         Ok(())
     }
@@ -154,6 +170,7 @@ impl Part {
             && self.of_nodes.are_of(NODE_METRICS, &self.nodes)
             && self.alike.are_of(&self.ranks)
             && self.counters.are_of(&self.ranks)
+            && self.totals.are_of(&self.ranks)
     }
 }
 

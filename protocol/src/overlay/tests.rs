@@ -55,7 +55,7 @@ impl Overlay {
         };
         let mut overlay = Self {
             front_end: FrontEnd::new(1, subject, 0),
-            back_ends: (0..nodes).map(|node| (NodeId(node), BackEnds::new(1, NodeId(node)))).collect(),
+            back_ends: (0..nodes).map(|node| (NodeId(node), BackEnds::new(1, NodeId(node), nodes))).collect(),
             processes: BTreeMap::new(),
             dead: BTreeSet::new(),
             now_ns: 0,
@@ -326,7 +326,7 @@ fn what_is_said_again_stays_as_it_was_said() {
     let child = |node: u32| super::Child { source: Source::BackEnds(NodeId(node)), ranks: ranks(node) };
     let above = |index: u32| Above::Process { index, node: NodeId(7) };
     let values = BTreeMap::from([(Rank(0), [3; METRICS]), (Rank(1), [4; METRICS])]);
-    let mut back_ends = BackEnds::new(1, NodeId(0));
+    let mut back_ends = BackEnds::new(1, NodeId(0), 4);
     back_ends.attach(ranks(0), above(0));
     back_ends.submit(5, &values.into());
     let Some((_, Up::Part { is_apart: false, part, .. })) = back_ends.poll_transmit() else { panic!("it is sent") };
@@ -436,7 +436,7 @@ fn stacks_of_strangers_and_such_that_were_heard_are_refused() {
     );
     // A node hears nobody who speaks for the back ends of another one.
     let mut node = super::Node::new(NodeId(0));
-    let announce = Down::Announce { generation: 1, period_ns: 9, sample_period_ns: 4 };
+    let announce = Down::Announce { generation: 1, period_ns: 9, sample_period_ns: 4, size: 3 };
     assert_eq!(node.sample_period_ns(), None);
     assert!(node.handle_down(announce, &ranks(0), 0).is_some());
     assert_eq!(node.sample_period_ns(), Some(4));

@@ -158,7 +158,7 @@ fn overlay() -> [(&'static str, Down); 6] {
     let child = Child { source: Source::BackEnds(NodeId(5)), ranks: ranks.clone() };
     let (without, with) = (Some(Source::Process(2)), vec![child.clone()]);
     [
-        ("Overlay Announce", Down::Announce { generation, period_ns: 1000, sample_period_ns: 10 }),
+        ("Overlay Announce", Down::Announce { generation, period_ns: 1000, sample_period_ns: 10, size: 4 }),
         ("Overlay Begin", Down::Begin { generation, index, above, height: 2, children: vec![child] }),
         ("Overlay Attach", Down::Attach { generation, ranks, above }),
         ("Overlay Move", Down::Move { generation, index, above: Above::FrontEnd }),

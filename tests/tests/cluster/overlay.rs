@@ -83,6 +83,20 @@ fn what_is_told_of_ranks_is_what_they_did() {
     let ranks = job["rank_reports"].as_array().expect("ranks");
     let recorded = |name: &str| ranks.iter().map(|rank| number(rank, name)).sum::<u64>();
     assert_eq!((recorded("bytes_read"), recorded("bytes_written")), (shipped, text.len() as u64));
+    // And so did each of them, one by one.
+    let id = job["job"].to_string();
+    for (rank, report) in ranks.iter().enumerate() {
+        let told = cluster.json(&["profile", &id, "--rank", &rank.to_string()]);
+        let spans = told["spans"].as_array().expect("spans");
+        let value = |span: &Value, metric: &str| span["values"][metric].as_u64().unwrap_or_default();
+        let sum = |metric: &str| spans.iter().map(|span| value(span, metric)).sum::<u64>();
+        assert_eq!(sum("bytes-shipped"), number(report, "bytes_read") + number(report, "bytes_written"), "{told}");
+        assert!((1_500_000_000..4_000_000_000).contains(&sum("sleep")) && spans.len() >= 10, "{told}");
+        let is_next = |pair: &[Value]| number(&pair[0], "end_ns") == number(&pair[1], "begin_ns");
+        assert!(spans.windows(2).all(is_next), "{told}");
+    }
+    let refused = cluster.coppice(&["profile", &id, "--rank", "3"]);
+    assert!(refused.status == 125 && refused.stderr.ends_with("has no rank 3; its last is 2\n"), "{}", refused.stderr);
     // Its first touches of its program were before the first epoch.
     let faults = printed(&text, "faults");
     assert_near(sum(&epochs, "faults"), faults, 60, "faults");

@@ -131,12 +131,15 @@ Without options it is shown where the time of all ranks went, from the first epo
 and if they were sampled (`run --sample`, `overlay on --sample`), which functions they were in. What was recorded is \
 kept for 30 days; of long jobs with less and less detail of what is long ago.\n\n\
 Functions have names, files and lines, also where they are inlined, if the program has debug information (-g), else \
-the names of its symbols; in a stripped program there are places in it.\n\nExamples:\n  \
+the names of its symbols; in a stripped program there are places in it.\n\n\
+Of single ranks it is recorded in turn what they did, of 32 in each epoch: of a job of up to 32 ranks all in each.\
+\n\nExamples:\n  \
     coppice run --sample 100 -n 8 ./solve  sample the ranks a hundred times a second\n  \
     coppice profile 3                      where the time went\n  \
     coppice profile 3 --flame solve.svg    a flame graph, for a browser\n  \
     coppice profile 3 --pprof solve.pb.gz  for `pprof -http : solve.pb.gz`\n  \
     coppice profile 3 --folded | grep axpy the stacks with that function\n  \
+    coppice profile 3 --rank 7             where the time of rank 7 went, and when\n  \
     coppice profile 3 --csv > job3.csv     a line for each epoch and metric\n  \
     coppice profile 3 --json --limit 60    the last sixty epochs")]
 pub(crate) struct Profile {
@@ -146,6 +149,9 @@ pub(crate) struct Profile {
     /// Print a line for each epoch and metric, with commas between
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
+    /// What this rank did, from one epoch in which it was its turn to the next
+    #[arg(long, value_name = "RANK", conflicts_with = "samples")]
+    pub(crate) rank: Option<u32>,
     /// At most so many epochs, the newest
     #[arg(long, value_name = "N", conflicts_with = "samples")]
     pub(crate) limit: Option<u32>,
@@ -218,7 +224,14 @@ mod tests {
         assert_eq!(folded(&["3"]), None);
         assert_eq!(profile(&["3", "--flame", "-"]).expect("valid").samples.flame, Some("-".into()));
         let (folded, flame, pprof) = ("--folded", "--flame=x", "--pprof=x");
-        for two in [[folded, flame], [flame, pprof], [folded, "--csv"], [pprof, "--json"], [flame, "--limit=3"]] {
+        for two in [
+            [folded, flame],
+            [flame, pprof],
+            [folded, "--csv"],
+            [pprof, "--json"],
+            [flame, "--limit=3"],
+            [flame, "--rank=1"],
+        ] {
             let error = profile(&[&["3"][..], &two].concat()).expect_err("not both");
             assert!(error.contains("cannot be used with"), "{error}");
         }

@@ -212,6 +212,7 @@ pub(super) mod tests {
                 metric("region-used", "bytes", 0),
                 metric("cores", "count", 2),
             ],
+            totals: vec![],
         }
     }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use coppice_api::overlay::{EpochView, MetricView, ProfileQuery, ProfileView};
+use coppice_api::overlay::{EpochView, GAUGES, MetricView, ProfileQuery, ProfileView};
 use coppice_api::{Client, counted};
 
 use super::overlay::show_value;
+use super::rank_profile::rank_profile;
 use super::samples;
 use crate::arguments::Profile;
 use crate::show::{print, print_json, table};
@@ -14,6 +15,9 @@ use crate::units::{show_ns, show_time};
 
 /// Shows what was recorded.
 pub(crate) async fn profile(client: &Client, arguments: &Profile) -> anyhow::Result<()> {
+    if let Some(rank) = arguments.rank {
+        return rank_profile(client, rank, arguments).await;
+    }
     if samples::write(client, arguments.job, &arguments.samples).await? {
         return Ok(());
     }
@@ -98,7 +102,9 @@ fn text(view: &ProfileView) -> String {
             _ => String::new(),
         };
         let most = most(&all);
-        let total = show_value(metric, u64::try_from(sum).unwrap_or(u64::MAX));
+        // There is no sense in adding up what there was at the end of each epoch.
+        let is_gauge = GAUGES.contains(&metric.metric.as_str());
+        let total = if is_gauge { String::new() } else { show_value(metric, u64::try_from(sum).unwrap_or(u64::MAX)) };
         rows.push(vec![metric.metric.clone(), share, total, show_value(metric, mean), most]);
     }
     rows.extend(counters(&view.epochs));

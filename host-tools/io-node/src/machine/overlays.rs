@@ -81,7 +81,7 @@ mod tests {
     use super::Orders;
 
     fn announce(generation: u32) -> Down {
-        Down::Announce { generation, period_ns: 1, sample_period_ns: 0 }
+        Down::Announce { generation, period_ns: 1, sample_period_ns: 0, size: 1 }
     }
 
     fn move_of(index: u32) -> Down {

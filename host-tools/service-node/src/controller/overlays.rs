@@ -2,11 +2,11 @@
 //! they have gathered is recorded.
 
 mod pace;
+mod recorded;
 mod sampled;
 mod view;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use coppice_api::job::RankOutcome;
@@ -22,13 +22,13 @@ use coppice_protocol::pset::ToPset;
 use coppice_protocol::ranks::Ranks;
 use coppice_protocol::ras::{RasKind, Severity};
 
-use tokio::sync::oneshot;
-
 use self::pace::Pace;
+pub use self::recorded::Recorded;
 pub use self::sampled::Sampled;
+pub(crate) use self::view::units;
 use self::view::{epoch_view, process_views, state_of};
 use super::job::Job;
-use super::requests::{Answer, Refused, no_job, reply};
+use super::requests::{Answer, Refused, reply};
 use super::{Controller, Now, ras};
 use crate::limits::OVERLAY_LIES_TOLD_MAX;
 use crate::plant::Plant;
@@ -242,14 +242,6 @@ impl<P: Plant> Controller<P> {
             last: overlay.last.clone(),
             ..none
         })
-    }
-
-    /// Where it is recorded what overlays of a job have gathered, if there is or was such a job, and when that is done.
-    pub(super) fn profiles_of(&mut self, id: JobId) -> Result<(PathBuf, oneshot::Receiver<()>), Refused> {
-        if !self.jobs.contains_key(&id) && self.records.job_alone(id)?.is_none() {
-            return Err(no_job(id));
-        }
-        Ok((self.config.paths.profiles(), self.plant.profiles_written()))
     }
 
     /// A node says something to the front end.

@@ -21,7 +21,7 @@ use coppice_protocol::region::SlotKey;
 use coppice_protocol::spawn::Spawn;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use super::{Controller, KeptLog, Now, Objects, Place, Restart, Sampled, SpawnRequest, Submitted};
+use super::{Controller, KeptLog, Now, Objects, Place, Recorded, Restart, Sampled, SpawnRequest, Submitted};
 use crate::database::{DatabaseError, FileKey};
 use crate::feed::{Pieces, Taker};
 use crate::limits::READERS_PER_JOB_MAX;
@@ -167,7 +167,7 @@ pub enum Request {
     /// How a job's overlay is.
     ShowOverlay(JobId, Answer<OverlayView>),
     /// Where it is recorded what the overlay of a job has gathered that there is or was, and when it is.
-    Profiles(JobId, Answer<(PathBuf, oneshot::Receiver<()>)>),
+    Profiles(JobId, Answer<Recorded>),
     /// What there is of a job whose ranks are or were sampled.
     Sampled(JobId, Answer<Box<Sampled>>),
     /// Send a job a signal; `SIGKILL` ends it.

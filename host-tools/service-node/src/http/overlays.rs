@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Query, State};
-use coppice_api::overlay::{OverlayOrder, OverlayView, ProfileQuery, ProfileView};
+use coppice_api::overlay::{OverlayOrder, OverlayView, ProfileQuery, ProfileView, RankProfileView};
 use coppice_api::stacks::{StackView, StacksView};
-use coppice_protocol::ids::JobId;
+use coppice_protocol::ids::{JobId, Rank};
 
 use super::{Answered, Api, Number, answer};
-use crate::controller::{Refused, Request, Sampled};
+use crate::controller::{Recorded, Refused, Request, Sampled, units};
 use crate::limits::{HOST_FILE_TIME_MAX, IMPORT_TIME_MAX, PROFILE_EPOCHS_MAX, PROFILE_WRITE_TIME_MAX};
 use crate::profiles::{ProfileError, Profiles};
 use crate::store::Found;
@@ -36,14 +36,44 @@ pub(super) async fn profile(
 ) -> Answered<ProfileView> {
     let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
     let id = JobId(job);
-    let (path, written) = api.ask(|answer| Request::Profiles(id, answer)).await?;
+    let recorded = api.ask(|answer| Request::Profiles(id, answer)).await?;
+    let epochs = read(&api, recorded, move |profiles| profiles.of_job(id, limit(query))).await?;
+    answer(Ok(ProfileView { job, epochs }))
+}
+
+/// What was recorded of one of its ranks.
+pub(super) async fn rank_profile(
+    State(api): State<Api>,
+    Number((job, rank)): Number<(u64, u32)>,
+    query: Result<Query<ProfileQuery>, QueryRejection>,
+) -> Answered<RankProfileView> {
+    let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
+    let id = JobId(job);
+    let recorded = api.ask(|answer| Request::Profiles(id, answer)).await?;
+    if rank >= recorded.ranks {
+        let last = recorded.ranks.saturating_sub(1);
+        return Err(Refused { status: 404, message: format!("job {job} has no rank {rank}; its last is {last}") });
+    }
+    let read = read(&api, recorded, move |profiles| profiles.of_rank(id, Rank(rank), limit(query) as usize));
+    answer(Ok(RankProfileView { job, rank, units: units(), spans: read.await? }))
+}
+
+/// How many of something are wanted.
+fn limit(query: ProfileQuery) -> u32 {
+    query.limit.unwrap_or(u32::MAX).min(PROFILE_EPOCHS_MAX as u32)
+}
+
+/// Reads some of what was recorded; nothing, if nothing was.
+async fn read<T: Send + 'static>(
+    api: &Api,
+    Recorded { path, written, .. }: Recorded,
+    some: impl FnOnce(Profiles) -> Result<Vec<T>, ProfileError> + Send + 'static,
+) -> Result<Vec<T>, Refused> {
     // What cannot be written in time is not waited for: what there is is told.
     let _ = tokio::time::timeout(PROFILE_WRITE_TIME_MAX, written).await;
-    let limit = query.limit.unwrap_or(u32::MAX).min(PROFILE_EPOCHS_MAX as u32);
-    let read = move || Profiles::read(&path)?.map_or_else(|| Ok(Vec::new()), |profiles| profiles.of_job(id, limit));
-    let epochs = api.files.work("the database of profiles", HOST_FILE_TIME_MAX, read).await?;
-    let epochs = epochs.map_err(|error| Refused { status: 500, message: error.to_string() })?;
-    answer(Ok(ProfileView { job, epochs }))
+    let read = move || Profiles::read(&path)?.map_or_else(|| Ok(Vec::new()), some);
+    let read = api.files.work("the database of profiles", HOST_FILE_TIME_MAX, read).await?;
+    read.map_err(|error| Refused { status: 500, message: error.to_string() })
 }
 
 /// What ranks were at, and where the program is that can say what that is called.

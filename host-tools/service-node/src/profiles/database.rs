@@ -7,16 +7,20 @@ use coppice_api::overlay::{EpochView, MetricView, TopView};
 use coppice_protocol::ids::JobId;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
-use super::{ProfileOrder, stacks};
+use super::{ProfileOrder, stacks, totals};
 use crate::limits::{PROFILE_EPOCHS_MAX, PROFILE_LOCK_WAIT_MAX};
 
 /// Version of the tables. One of a later Coppice is refused.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
+/// Tables of version 2.
 const SCHEMA: &str = include_str!("schema.sql");
 
-/// What makes tables of version 1 those of version 2.
+/// What makes tables of version 1 those of version 2, …
 const FROM_1: &str = "ALTER TABLE epochs ADD COLUMN alike TEXT NOT NULL DEFAULT '[]'";
+
+/// … and those of version 3.
+const FROM_2: &str = include_str!("totals.sql");
 
 /// Why something was not recorded or read.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +93,7 @@ impl Profiles {
             match order {
                 ProfileOrder::Epoch(job, epoch) => {
                     add_epoch(&transaction, *job, epoch)?;
+                    totals::add(&transaction, *job, epoch)?;
                     thin_out(&transaction, *job)?;
                 }
                 ProfileOrder::Sampling { job, generation, hz } => {
@@ -110,11 +115,15 @@ impl Profiles {
     pub fn forget_before(&self, time: SystemTime) -> Result<(), ProfileError> {
         let before_ns = time.duration_since(UNIX_EPOCH).map_or(0, |since| clamped(since.as_nanos() as u64));
         stacks::forget_before(&self.0, before_ns)?;
-        self.0.execute(
-            "DELETE FROM metrics WHERE (job, generation, epoch) IN
-                 (SELECT job, generation, epoch FROM epochs WHERE end_ns < ?1)",
-            [before_ns],
-        )?;
+        for table in OF_EPOCHS {
+            self.0.execute(
+                &format!(
+                    "DELETE FROM {table} WHERE (job, generation, epoch) IN
+                         (SELECT job, generation, epoch FROM epochs WHERE end_ns < ?1)"
+                ),
+                [before_ns],
+            )?;
+        }
         self.0.execute("DELETE FROM epochs WHERE end_ns < ?1", [before_ns])?;
         Ok(())
     }
@@ -143,6 +152,7 @@ impl Profiles {
                     counters_dropped: read(row, "counters_dropped")?,
                     node_count: read(row, "node_count")?,
                     nodes: Vec::new(),
+                    totals: Vec::new(),
                 };
                 Ok((view, row.get::<_, String>("alike")?))
             })?
@@ -170,6 +180,9 @@ impl Profiles {
     }
 }
 
+/// Tables with rows that go with their epoch.
+const OF_EPOCHS: [&str; 2] = ["metrics", "totals"];
+
 fn version_of(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
@@ -180,12 +193,16 @@ fn bring_up_to_date(connection: &mut Connection) -> Result<(), ProfileError> {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    transaction.execute_batch(match version_of(&transaction)? {
-        0 => SCHEMA,
-        1 => FROM_1,
+    let steps: &[&str] = match version_of(&transaction)? {
+        0 => &[SCHEMA, FROM_2],
+        1 => &[FROM_1, FROM_2],
+        2 => &[FROM_2],
         VERSION => return Ok(()),
         other => return Err(ProfileError::Version(other)),
-    })?;
+    };
+    for step in steps {
+        transaction.execute_batch(step)?;
+    }
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()?;
     Ok(())
@@ -313,7 +330,7 @@ fn thin_out(transaction: &Transaction<'_>, job: JobId) -> Result<(), ProfileErro
                     (SELECT generation, epoch, row_number() OVER (ORDER BY generation, epoch) AS place
                      FROM epochs WHERE job = ?1 AND (generation, epoch) < (?2, ?3))
                 WHERE place % 2 = 0";
-    for table in ["metrics", "epochs"] {
+    for table in OF_EPOCHS.into_iter().chain(["epochs"]) {
         transaction.execute(
             &format!("DELETE FROM {table} WHERE job = ?1 AND (generation, epoch) IN ({gone})"),
             params![job, generation, epoch],
@@ -323,16 +340,22 @@ fn thin_out(transaction: &Transaction<'_>, job: JobId) -> Result<(), ProfileErro
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use coppice_api::overlay::{AlikeView, EpochView, MetricView, TopView};
-    use coppice_protocol::ids::JobId;
+    use coppice_protocol::ids::{JobId, Rank};
 
     use super::{ProfileError, ProfileOrder, Profiles};
     use crate::limits::PROFILE_EPOCHS_MAX;
 
-    fn epoch(epoch: u64) -> EpochView {
+    pub(in crate::profiles) fn opened() -> (tempfile::TempDir, Profiles) {
+        let directory = tempfile::tempdir().expect("directory");
+        let profiles = Profiles::open(&directory.path().join("profiles.db")).expect("new");
+        (directory, profiles)
+    }
+
+    pub(in crate::profiles) fn epoch(epoch: u64) -> EpochView {
         let metric = |name: &str| MetricView {
             metric: name.into(),
             unit: "ns".into(),
@@ -364,6 +387,7 @@ mod tests {
             node_count: 3,
             // Whatever they are called, they are nodes'.
             nodes: vec![metric("idle"), metric("user")],
+            totals: Vec::new(),
         }
     }
 
@@ -392,8 +416,7 @@ mod tests {
 
     #[test]
     fn of_a_long_job_what_is_older_is_thinned_out() {
-        let directory = tempfile::tempdir().expect("directory");
-        let mut profiles = Profiles::open(&directory.path().join("profiles.db")).expect("new");
+        let (_directory, mut profiles) = opened();
         let last = 3 * PROFILE_EPOCHS_MAX as u64;
         for first in (0..=last).step_by(100) {
             profiles.add(&orders(1, first..(first + 100).min(last + 1))).expect("room");
@@ -412,17 +435,20 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_version_before_is_brought_up_to_date() {
-        let directory = tempfile::tempdir().expect("directory");
-        let path = directory.path().join("profiles.db");
-        Profiles::open(&path).expect("new").add(&orders(1, [5])).expect("room");
-        let connection = rusqlite::Connection::open(&path).expect("there");
-        connection.execute_batch("ALTER TABLE epochs DROP COLUMN alike; PRAGMA user_version = 1").expect("possible");
-        let again = Profiles::read(&path).expect("readable").expect("there");
-        let before = EpochView { alike: Vec::new(), ..epoch(5) };
-        assert_eq!(again.of_job(JobId(1), 100).expect("readable"), [before]);
-        Profiles::open(&path).expect("of this version now").add(&orders(1, [6])).expect("room");
-        assert_eq!(again.of_job(JobId(1), 1).expect("readable"), [epoch(6)]);
+    fn a_file_of_an_earlier_version_is_brought_up_to_date() {
+        let to_2 = "DROP TABLE totals; PRAGMA user_version = 2";
+        let to_1 = "DROP TABLE totals; ALTER TABLE epochs DROP COLUMN alike; PRAGMA user_version = 1";
+        for (back, before) in [(to_2, epoch(5)), (to_1, EpochView { alike: Vec::new(), ..epoch(5) })] {
+            let directory = tempfile::tempdir().expect("directory");
+            let path = directory.path().join("profiles.db");
+            Profiles::open(&path).expect("new").add(&orders(1, [5])).expect("room");
+            rusqlite::Connection::open(&path).expect("there").execute_batch(back).expect("possible");
+            let again = Profiles::read(&path).expect("readable").expect("there");
+            assert_eq!(again.of_job(JobId(1), 100).expect("readable"), [before]);
+            assert_eq!(again.of_rank(JobId(1), Rank(0), 100).expect("readable"), []);
+            Profiles::open(&path).expect("of this version now").add(&orders(1, [6])).expect("room");
+            assert_eq!(again.of_job(JobId(1), 1).expect("readable"), [epoch(6)]);
+        }
     }
 
     #[test]

@@ -132,14 +132,9 @@ mod tests {
     use coppice_api::overlay::EpochView;
     use coppice_protocol::ids::JobId;
 
+    use super::super::database::tests::opened;
     use super::super::{ProfileError, ProfileOrder, Profiles};
     use crate::limits::{PROFILE_FRAMES_MAX, PROFILE_INNERMOST_MAX, PROFILE_STACKS_MAX, PROFILE_STACKS_TOLD_MAX};
-
-    fn opened() -> (tempfile::TempDir, Profiles) {
-        let directory = tempfile::tempdir().expect("directory");
-        let profiles = Profiles::open(&directory.path().join("profiles.db")).expect("new");
-        (directory, profiles)
-    }
 
     fn stacks(job: u64, generation: u32, stacks: Vec<(Vec<u64>, u64)>) -> ProfileOrder {
         ProfileOrder::Stacks { job: JobId(job), generation, stacks }
@@ -241,6 +236,7 @@ mod tests {
                 counters_dropped: 0,
                 node_count: 0,
                 nodes: Vec::new(),
+                totals: Vec::new(),
             };
             ProfileOrder::Epoch(JobId(job), Box::new(view))
         };

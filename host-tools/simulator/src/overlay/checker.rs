@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use coppice_protocol::ids::Rank;
-use coppice_protocol::overlay::{Metric, NodeMetric, Part, Stacks};
+use coppice_protocol::overlay::{Metric, NodeMetric, Part, Stacks, Values, is_turn};
 use coppice_protocol::ranks::Ranks;
 
 use super::Job;
@@ -20,6 +20,8 @@ pub(super) struct Checker {
     heard: BTreeMap<u64, Ranks>,
     /// Where ranks were and were not yet heard to be, and how often.
     unheard: BTreeMap<u64, u64>,
+    /// What ranks had done at the end of an epoch.
+    so_far: BTreeMap<(u64, Rank), Values>,
     /// The epoch in which ranks end: of nodes nothing is said there.
     pub(super) last: u64,
 }
@@ -60,6 +62,7 @@ impl Checker {
         let wanted = (!offered.is_empty()).then_some((offered.len() as u64, sum));
         ensure(told == wanted, || format!("epoch {epoch}: the counter of {:?} is {told:?}", part.ranks()))
             .map_err(|violation| violation.by("counters"))?;
+        self.hear_totals(part, job).map_err(|violation| violation.by("totals"))?;
         let before = self.heard.entry(epoch).or_default();
         ensure(part.ranks().has_all(before), || format!("epoch {epoch} has lost somebody of {before:?}"))
             .map_err(|violation| violation.by("members"))?;
@@ -67,10 +70,28 @@ impl Checker {
         Ok(())
     }
 
-    /// A rank was somewhere in an epoch, and somebody heard so.
-    pub(super) fn was_somewhere(&mut self, rank: u32, epoch: u64) {
-        let (address, count) = place(rank, epoch);
+    /// A rank was somewhere in an epoch, at the end of which it had done this, and somebody heard so.
+    pub(super) fn was_somewhere(&mut self, rank: Rank, epoch: u64, so_far: Values) {
+        let (address, count) = place(rank.0, epoch);
         *self.unheard.entry(address).or_default() += count;
+        self.so_far.insert((epoch, rank), so_far);
+    }
+
+    /// Of all ranks whose turn it is, and of no others, it is told what they have done so far.
+    fn hear_totals(&self, part: &Part, job: &Job) -> Result<(), Violation> {
+        let epoch = part.epoch();
+        let told: BTreeMap<Rank, Values> = part.totals().iter().collect();
+        let of_turn = part.ranks().of_job(job.size()).filter(|rank| is_turn(*rank, epoch, job.size()));
+        ensure(of_turn.eq(told.keys().copied()), || format!("epoch {epoch} tells of {:?} what they did", told.keys()))?;
+        for (rank, values) in told {
+            let so_far = self.so_far.get(&(epoch, rank)).copied().unwrap_or_default();
+            for metric in Metric::ALL.into_iter().filter(|metric| !metric.unit().is_now()) {
+                let (is, wanted) = (values[metric as usize], so_far[metric as usize]);
+                let name = metric.name();
+                ensure(is == wanted, || format!("epoch {epoch}: {rank:?} has {is} of {name} in all, not {wanted}"))?;
+            }
+        }
+        Ok(())
     }
 
     /// Stacks have come: of what ranks have said, and no more than that.

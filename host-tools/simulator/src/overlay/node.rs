@@ -1,5 +1,7 @@
 //! A node: what a node's kernel runs of an overlay, and what may be wrong with it.
 
+use std::collections::BTreeMap;
+
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::overlay::{
     self, CounterName, Down, Gathered, METRICS, NODE_METRICS, NodeValues, Stacks, Up, Values,
@@ -15,6 +17,8 @@ pub(super) struct Node {
     pub(super) late_ns: u64,
     /// It says that a rank of another node is its own, too.
     pub(super) lies: bool,
+    /// What its ranks have done since the overlay began on it.
+    pub(super) so_far: BTreeMap<Rank, Values>,
 }
 
 /// What a rank does in an epoch: nothing that two ranks or two epochs have in common.
@@ -51,13 +55,26 @@ pub(super) fn counter(rank: u32, epoch: u64) -> Option<u64> {
 
 impl Node {
     pub(super) fn new(id: NodeId, ranks: Ranks) -> Self {
-        Self { id, ranks, part: overlay::Node::new(id), is_dead: false, late_ns: 0, lies: false }
+        Self {
+            id,
+            ranks,
+            part: overlay::Node::new(id),
+            is_dead: false,
+            late_ns: 0,
+            lies: false,
+            so_far: BTreeMap::new(),
+        }
     }
 
     /// The front end says something. What the node says to it at once.
     pub(super) fn handle_down(&mut self, order: Down, now_ns: u64) -> Option<Up> {
         let ranks = if self.lies { Ranks::range(Rank(0), u32::MAX) } else { self.ranks.clone() };
-        self.part.handle_down(order, &ranks, now_ns)
+        let before = self.part.generation();
+        let answer = self.part.handle_down(order, &ranks, now_ns);
+        if self.part.generation() != before {
+            self.so_far.clear();
+        }
+        answer
     }
 
     /// An epoch has ended. Whether anything was said of it.
@@ -71,6 +88,7 @@ impl Node {
             counters: ranks().filter_map(|rank| Some((rank, vec![(name, counter(rank.0, epoch)?)]))).collect(),
             node: Some(node_values(self.id.0, epoch)),
         };
+        gathered.ranks.iter().for_each(|(rank, values)| self.add(*rank, values));
         self.part.submit(epoch, &gathered);
         self.part.are_heard()
     }
@@ -78,10 +96,16 @@ impl Node {
     /// All ranks end amid an epoch. What is said of that, if anybody wants to know.
     pub(super) fn end(&mut self, epoch: u64, size: u32) -> Option<Up> {
         let name = CounterName::new(b"steps").expect("a name");
-        for rank in self.ranks.of_job(size) {
+        for rank in self.ranks.clone().of_job(size) {
             let counters = counter(rank.0, epoch).map(|value| (name, value)).into_iter().collect();
             self.part.ended(rank, values(rank.0, epoch), counters, &stacks(rank.0, epoch));
+            self.add(rank, &values(rank.0, epoch));
         }
         self.part.last(epoch)
+    }
+
+    fn add(&mut self, rank: Rank, values: &Values) {
+        let so_far = self.so_far.entry(rank).or_insert([0; METRICS]);
+        so_far.iter_mut().zip(values).for_each(|(so_far, value)| *so_far += value);
     }
 }

@@ -79,7 +79,7 @@ impl Cluster {
     fn begin(&mut self) {
         let count = self.nodes.len() as u32;
         (0..count).for_each(|node| {
-            self.tell(node, Down::Announce { generation: 1, period_ns: PERIOD_NS, sample_period_ns: 0 })
+            self.tell(node, Down::Announce { generation: 1, period_ns: PERIOD_NS, sample_period_ns: 0, size: count })
         });
         let children =
             (0..count).map(|node| Child { source: Source::BackEnds(NodeId(node)), ranks: of(node) }).collect();

@@ -148,7 +148,10 @@ pub(super) fn examples() -> Vec<Vec<u8>> {
     to_front_end.say(from(0) | 1, &stacks(Source::Process(0)));
 
     let mut to_node = Script::default();
-    to_node.say(2, &Down::Announce { generation, period_ns: 1_000_000_000, sample_period_ns: 1_000_000 }.encode());
+    to_node.say(
+        2,
+        &Down::Announce { generation, period_ns: 1_000_000_000, sample_period_ns: 1_000_000, size: 100 }.encode(),
+    );
     let above = Above::FrontEnd;
     let children = vec![
         Child { source: Source::BackEnds(NodeId(1)), ranks: ranks(1) },

@@ -25,10 +25,11 @@ fn children() -> impl Strategy<Value = Vec<Child>> {
 pub(super) fn down() -> impl Strategy<Value = Down> {
     let numbers = any::<[u32; 3]>;
     prop_oneof![
-        any::<(u32, [u64; 2])>().prop_map(|(generation, [period_ns, sample_period_ns])| Down::Announce {
+        any::<([u32; 2], [u64; 2])>().prop_map(|([generation, size], [period_ns, sample_period_ns])| Down::Announce {
             generation,
             period_ns,
-            sample_period_ns
+            sample_period_ns,
+            size
         }),
         (numbers(), above(), children()).prop_map(|([generation, index, height], above, children)| Down::Begin {
             generation,

@@ -1,12 +1,15 @@
 //! Overlays and what they have gathered, as users see them.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use coppice_api::overlay::{
-    AlikeView, BarView, COUNTER, EpochView, MetricView, MissingView, OverlayState, ProcessView, TopView,
+    AlikeView, BarView, COUNTER, EpochView, MetricView, MissingView, OverlayState, ProcessView, TopView, TotalView,
 };
 use coppice_protocol::ids::Rank;
-use coppice_protocol::overlay::{Alike, FrontEnd, Metric, NodeMetric, Part, Share, Source, Standing, Summary, Unit};
+use coppice_protocol::overlay::{
+    Alike, FrontEnd, Metric, NodeMetric, Part, Share, Source, Standing, Summary, Unit, Values,
+};
 use coppice_protocol::ranks::Ranks;
 
 use super::in_ranges;
@@ -97,7 +100,18 @@ pub(super) fn epoch_view(front_end: &FrontEnd, part: &Part, came_ns: u64) -> Epo
             .into_iter()
             .filter_map(|metric| metric_view(metric.name().to_owned(), metric.unit(), &part.node_summary(metric)))
             .collect(),
+        totals: part.totals().iter().map(total_view).collect(),
     }
+}
+
+fn total_view((rank, values): (Rank, Values)) -> TotalView {
+    let some = Metric::ALL.into_iter().map(|metric| (metric.name().to_owned(), values[metric as usize]));
+    TotalView { rank: rank.0, values: some.filter(|(_, value)| *value > 0).collect() }
+}
+
+/// What values of ranks count, by their names.
+pub(crate) fn units() -> BTreeMap<String, String> {
+    Metric::ALL.into_iter().map(|metric| (metric.name().to_owned(), unit(metric.unit()).to_owned())).collect()
 }
 
 /// Of nobody there is nothing to be said.
@@ -155,7 +169,7 @@ mod tests {
 
     use coppice_protocol::ids::{NodeId, Rank};
     use coppice_protocol::overlay::{
-        CounterName, Counters, FrontEnd, Layout, METRICS, Metric, NODE_METRICS, NodeMetric, Part, Subject,
+        CounterName, Counters, FrontEnd, Layout, METRICS, Metric, NODE_METRICS, NodeMetric, Part, Subject, Totals,
     };
     use coppice_protocol::ranks::Ranks;
 
@@ -177,7 +191,8 @@ mod tests {
             values[Metric::Page as usize] = u64::from(rank) * 100;
             let name = CounterName::new(b"steps").expect("a name");
             let counters = Counters::of(Rank(rank), counter.map(|value| (name, value)));
-            all.merge(&Part::of(5, Rank(rank), &values).with(counters)).expect("others");
+            let part = Part::of(5, Rank(rank), &values).with(counters).with_totals(Totals::of(Rank(rank), &values));
+            all.merge(&part).expect("others");
         }
         let mut values = [0; NODE_METRICS];
         values[NodeMetric::Cores as usize] = 2;
@@ -204,9 +219,17 @@ mod tests {
         assert_eq!(alike, [("network", 15, vec![0]), ("network", 12, vec![3]), ("sleep", 12, vec![1])]);
         assert_eq!(of(&view.counters, "counter:steps"), ("count".into(), 2, 10, 0, 3));
         assert_eq!((view.counters.len(), view.counters_dropped), (1, 0));
+        let calls = |rank: usize| view.totals[rank].values.get("calls").copied();
+        assert_eq!((view.totals[2].rank, calls(0), calls(2)), (3, None, Some(12)));
         assert_eq!((view.node_count, view.nodes.len()), (1, NODE_METRICS));
         assert_eq!(of(&view.nodes, "cores"), ("count".into(), 1, 2, 7, 7));
         assert_eq!(of(&view.nodes, "idle"), ("ns".into(), 1, 0, 7, 7));
+    }
+
+    #[test]
+    fn what_is_called_a_gauge_is_one() {
+        let gauges = Metric::ALL.into_iter().filter(|metric| metric.unit().is_now()).map(Metric::name);
+        assert!(gauges.eq(coppice_api::overlay::GAUGES));
     }
 
     #[test]

@@ -78,6 +78,7 @@ mod tests {
             alike: Vec::new(),
             node_count: 0,
             nodes: Vec::new(),
+            totals: Vec::new(),
             counters: Vec::new(),
             counters_dropped: 0,
         }

@@ -1,0 +1,119 @@
+//! `coppice profile --rank`: what one rank did, span by span.
+
+use std::fmt::Write;
+
+use coppice_api::overlay::{ProfileQuery, RankProfileView, SpanView};
+use coppice_api::{Client, counted};
+
+use crate::arguments::Profile;
+use crate::show::{print, print_json, table};
+use crate::units::{show_bytes, show_ns, show_time};
+
+/// What is shown beside times, if there is any of it, and what it is called there.
+const ALSO: [(&str, &str); 4] =
+    [("calls", "CALLS"), ("bytes-shipped", "FILES"), ("bytes-sent", "SENT"), ("bytes-received", "RECEIVED")];
+
+/// Shows what was recorded of a rank.
+pub(crate) async fn rank_profile(client: &Client, rank: u32, arguments: &Profile) -> anyhow::Result<()> {
+    let view = client.rank_profile(arguments.job, rank, ProfileQuery { limit: arguments.limit }).await?;
+    if arguments.listing.json {
+        return print_json(&view);
+    }
+    print(&if arguments.csv { csv(&view) } else { text(&view) })
+}
+
+/// A line for each span and metric.
+fn csv(RankProfileView { job: _, rank, units, spans }: &RankProfileView) -> String {
+    let mut text = String::from("generation,begin_ns,end_ns,rank,metric,unit,value\n");
+    for SpanView { generation, begin_ns, end_ns, values } in spans {
+        for (metric, unit) in units {
+            let value = values.get(metric).copied().unwrap_or_default();
+            let _ = writeln!(text, "{generation},{begin_ns},{end_ns},{rank},{metric},{unit},{value}");
+        }
+    }
+    text
+}
+
+/// A line for each span: where the time of its threads went, and some of what it did.
+fn text(view: &RankProfileView) -> String {
+    let RankProfileView { job, rank, units, spans } = view;
+    let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
+        return format!(
+            "nothing is recorded of rank {rank} of job {job}; have ranks looked at with `coppice run --overlay` or \
+             `coppice overlay {job} on`\n"
+        );
+    };
+    let mut text = format!(
+        "job {job}, rank {rank}: {} to {}, {}\n",
+        show_time(first.begin_ns),
+        show_time(last.end_ns),
+        counted(spans.len(), "span"),
+    );
+    let of = |span: &SpanView, metric: &str| span.values.get(metric).copied().unwrap_or_default();
+    let is_any = |metric: &str| spans.iter().any(|span| of(span, metric) > 0);
+    let times: Vec<&str> = units.iter().filter(|(_, unit)| *unit == "ns").map(|(metric, _)| metric.as_str()).collect();
+    let mut shown: Vec<&str> = times.iter().copied().filter(|metric| is_any(metric)).collect();
+    // What most of the time went to comes first.
+    let all = |metric: &str| spans.iter().map(|span| u128::from(of(span, metric))).sum::<u128>();
+    shown.sort_by_key(|metric| std::cmp::Reverse(all(metric)));
+    let also: Vec<_> = ALSO.into_iter().filter(|(metric, _)| is_any(metric)).collect();
+    let mut heading = vec!["UNTIL".to_owned(), "LENGTH".to_owned()];
+    heading.extend(shown.iter().map(|metric| metric.to_uppercase()));
+    heading.extend(also.iter().map(|(_, name)| (*name).to_owned()));
+    let rows = spans.iter().map(|span| {
+        let whole: u128 = times.iter().map(|metric| u128::from(of(span, metric))).sum();
+        let mut row = vec![show_time(span.end_ns), show_ns(span.end_ns.saturating_sub(span.begin_ns))];
+        row.extend(shown.iter().map(|metric| share(of(span, metric), whole)));
+        row.extend(also.iter().map(|(metric, _)| match units.get(*metric).map(String::as_str) {
+            Some("bytes") => show_bytes(of(span, metric)),
+            _ => of(span, metric).to_string(),
+        }));
+        row
+    });
+    let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+    text.push_str(&table(&heading, rows));
+    text
+}
+
+/// A part of a whole, in percent; nothing of nothing.
+fn share(part: u64, whole: u128) -> String {
+    if whole == 0 { String::new() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use coppice_api::overlay::{RankProfileView, SpanView};
+
+    use super::{csv, text};
+
+    fn view() -> RankProfileView {
+        let span = |second: u64, length: u64, values: &[(&str, u64)]| {
+            let end_ns = 1_790_000_000_000_000_000 + second * 1_000_000_000;
+            let values = values.iter().map(|(metric, value)| ((*metric).to_owned(), *value)).collect();
+            SpanView { generation: 1, begin_ns: end_ns - length * 1_000_000_000, end_ns, values }
+        };
+        let units = [("user", "ns"), ("kernel", "ns"), ("network", "ns"), ("calls", "times"), ("bytes-sent", "bytes")];
+        RankProfileView {
+            job: 7,
+            rank: 2,
+            units: units.map(|(metric, unit)| (metric.into(), unit.into())).into(),
+            spans: vec![
+                span(1, 1, &[("user", 250_000_000), ("network", 750_000_000), ("calls", 12), ("bytes-sent", 4096)]),
+                span(2, 1, &[]),
+                span(5, 3, &[("network", 3_000_000_000), ("calls", 3)]),
+            ],
+        }
+    }
+
+    #[test]
+    fn what_a_rank_did_is_shown_span_by_span() {
+        insta::assert_snapshot!(text(&view()));
+        let nothing = text(&RankProfileView { spans: vec![], ..view() });
+        assert!(nothing.starts_with("nothing is recorded of rank 2 of job 7; ") && nothing.lines().count() == 1);
+    }
+
+    #[test]
+    fn or_listed() {
+        insta::assert_snapshot!(csv(&view()));
+    }
+}
