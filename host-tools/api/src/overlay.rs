@@ -175,12 +175,19 @@ pub struct EpochView {
 pub struct TotalView {
     /// The rank.
     pub rank: u32,
-    /// By what is measured; what is not in it is 0.
+    /// By what is measured, and bytes by where they were sent ([`SENT_TO`]); what is not in it is 0.
     pub values: BTreeMap<String, u64>,
 }
 
 /// What of ranks is as it is at an epoch's end; all else came together in it.
 pub const GAUGES: [&str; 1] = ["pages-resident"];
+
+/// What is before a node's number where it is told how many bytes a rank has sent there; behind that is
+/// [`OTHER_NODES`] for all together to which it has sent less.
+pub const SENT_TO: &str = "sent-to:";
+
+/// See [`SENT_TO`].
+pub const OTHER_NODES: &str = "others";
 
 /// What is before the names of counters that programs offer.
 pub const COUNTER: &str = "counter:";
@@ -282,7 +289,8 @@ pub struct SpanView {
     pub begin_ns: u64,
     /// Its end, ns since 1970.
     pub end_ns: u64,
-    /// What came in it, by what is measured, or is there at its end; what is not in it is 0.
+    /// What came in it, by what is measured, or is there at its end, and bytes by where they were sent ([`SENT_TO`]);
+    /// what is not in it is 0.
     pub values: BTreeMap<String, u64>,
 }
 

@@ -46,6 +46,7 @@ use crate::pmi::{PMI_DESCRIPTOR, Seat};
 use crate::process::clock::ProcessClock;
 use crate::process::counts::Counts;
 use crate::process::resources::ResourceLimits;
+use crate::process::sent_to::SentTo;
 use crate::process::signals::{Signals, Target};
 use crate::process::timers::Timers;
 use crate::process::trace::{self, Trace};
@@ -202,6 +203,7 @@ impl Life {
             own_address: spin::Once::new(),
             profile: crate::process::profile::Profile::none(),
             trace: Trace::new(),
+            sent_to: SentTo::none(),
         });
         if process.identity.core_file {
             process.signals.lock().leave_cores();

@@ -30,7 +30,7 @@ pub use self::auxiliary::Auxiliary;
 use self::job::{OfJob, Task};
 use crate::errno::Errno;
 use crate::executor;
-use crate::limits::OVERLAY_NODE_BYTES;
+use crate::limits::{OVERLAY_NODE_BYTES, OVERLAY_RANK_BYTES};
 use crate::net::Neighbours;
 use crate::process::JobOnNode;
 use crate::quota::Quota;
@@ -86,7 +86,8 @@ impl Overlays {
             return Ok(of_job);
         }
         self.end_others(job.id);
-        let charge = self.shared.quota.charge(OVERLAY_NODE_BYTES)?;
+        let of_ranks = job.world.ranks_per_node as usize * OVERLAY_RANK_BYTES;
+        let charge = self.shared.quota.charge(OVERLAY_NODE_BYTES.saturating_add(of_ranks))?;
         let (neighbours, auxiliary) = (Arc::clone(&self.shared.neighbours), Arc::clone(&self.shared.auxiliary));
         let of_job = Arc::new(OfJob::new(self.shared.node, job, (neighbours, auxiliary), say, charge));
         self.shared.jobs.lock().insert(job.id, Arc::clone(&of_job));

@@ -43,6 +43,7 @@ pub(crate) mod record;
 pub(crate) mod remembered;
 pub(crate) mod resources;
 mod robust;
+pub(crate) mod sent_to;
 mod shared_files;
 pub(crate) mod signals;
 pub(crate) mod special;

@@ -7,12 +7,24 @@ use super::counters::{CounterName, Counters};
 use super::message::{Above, Generation, Source, Up};
 use super::node_metric::NodeValues;
 use super::part::{Part, Values};
+use super::peers::Peers;
 use super::sending::Sending;
 use super::stacks::Stacks;
 use super::totals::SoFar;
 use crate::ids::{NodeId, Rank};
 use crate::limits::OVERLAY_LAST_PARTS_MAX;
 use crate::ranks::Ranks;
+
+/// What a rank did since an epoch was said last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deeds {
+    /// By metric.
+    pub values: Values,
+    /// Counters that it offers.
+    pub counters: Vec<(CounterName, u64)>,
+    /// Bytes that it sent to other nodes.
+    pub sent_to: Peers,
+}
 
 /// What a node has gathered of an epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +33,8 @@ pub struct Gathered {
     pub ranks: BTreeMap<Rank, Values>,
     /// Counters that they offer.
     pub counters: BTreeMap<Rank, Vec<(CounterName, u64)>>,
+    /// Bytes that they sent to other nodes.
+    pub sent_to: BTreeMap<Rank, Peers>,
     /// How the node itself was.
     pub node: Option<NodeValues>,
 }
@@ -28,7 +42,7 @@ pub struct Gathered {
 impl Gathered {
     /// Nothing.
     const fn none() -> Self {
-        Self { ranks: BTreeMap::new(), counters: BTreeMap::new(), node: None }
+        Self { ranks: BTreeMap::new(), counters: BTreeMap::new(), sent_to: BTreeMap::new(), node: None }
     }
 }
 
@@ -94,8 +108,9 @@ impl BackEnds {
     }
 
     /// A rank has ended, and has done this since an epoch was said last.
-    pub fn ended(&mut self, rank: Rank, values: Values, counters: Vec<(CounterName, u64)>, stacks: &Stacks) {
-        self.so_far.add(rank, &values);
+    pub fn ended(&mut self, rank: Rank, did: Deeds, stacks: &Stacks) {
+        let Deeds { values, counters, sent_to } = did;
+        self.so_far.add(rank, &values, Some(&sent_to));
         self.ended.ranks.insert(rank, values);
         if !counters.is_empty() {
             self.ended.counters.insert(rank, counters);
@@ -127,7 +142,9 @@ impl BackEnds {
     /// is said that there is nothing, so that nobody waits for them. The node itself goes with its first group.
     pub fn submit(&mut self, epoch: u64, gathered: &Gathered) {
         let ended = core::mem::take(&mut self.ended);
-        gathered.ranks.iter().for_each(|(rank, values)| self.so_far.add(*rank, values));
+        for (rank, values) in &gathered.ranks {
+            self.so_far.add(*rank, values, gathered.sent_to.get(rank));
+        }
         let mut of_node = gathered.node.as_ref().map(|values| Part::of_node(epoch, self.node, values));
         let mut groups = core::mem::take(&mut self.groups);
         for (ranks, sending) in &mut groups {

@@ -1,12 +1,9 @@
 //! A node's part of an overlay: its back ends, and the communication processes on it.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
-use super::back_ends::{BackEnds, Gathered};
-use super::counters::CounterName;
+use super::back_ends::{BackEnds, Deeds, Gathered};
 use super::message::{Above, Down, Generation, Source, Up};
-use super::part::Values;
 use super::process::Process;
 use super::stacks::Stacks;
 use crate::ids::{NodeId, Rank};
@@ -118,9 +115,9 @@ impl Node {
     }
 
     /// A rank here has ended, and has done this since an epoch was said last.
-    pub fn ended(&mut self, rank: Rank, values: Values, counters: Vec<(CounterName, u64)>, stacks: &Stacks) {
+    pub fn ended(&mut self, rank: Rank, did: Deeds, stacks: &Stacks) {
         if self.period_ns > 0 {
-            self.back_ends.ended(rank, values, counters, stacks);
+            self.back_ends.ended(rank, did, stacks);
         }
     }
 

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 
 use super::topology::Topology;
 use super::{
-    Above, BackEnds, Down, Event, FrontEnd, Gathered, Layout, METRICS, Metric, NODE_METRICS, NodeMetric, NodeValues,
-    Part, Process, Source, Stacks, Subject, Up,
+    Above, BackEnds, Deeds, Down, Event, FrontEnd, Gathered, Layout, METRICS, Metric, NODE_METRICS, NodeMetric,
+    NodeValues, Part, Peers, Process, Source, Stacks, Subject, Up,
 };
 use crate::ids::{NodeId, Rank};
 use crate::limits::{OVERLAY_GRACE_NS, OVERLAY_STRANGERS_MAX};
@@ -454,7 +454,8 @@ fn what_ranks_did_until_they_ended_is_in_their_epoch_and_counted_once() {
     stacks.add(&[7], 3);
     let back_ends = overlay.back_ends.get_mut(&node).expect("a node");
     for rank in ranks(1).iter() {
-        back_ends.ended(rank, [10; METRICS], Vec::new(), &stacks);
+        let did = Deeds { values: [10; METRICS], counters: Vec::new(), sent_to: Peers::none() };
+        back_ends.ended(rank, did, &stacks);
     }
     let last = back_ends.last(6).expect("they have ended");
     assert!(matches!(&last, Up::Last { again, .. } if again.len() == 1), "what may be on its way is said again");

@@ -1,8 +1,10 @@
 //! `coppice profile --rank`: what one rank did, span by span.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use coppice_api::overlay::{ProfileQuery, RankProfileView, SpanView};
+use coppice_api::overlay::{OTHER_NODES, ProfileQuery, RankProfileView, SENT_TO, SpanView};
 use coppice_api::{Client, counted};
 
 use crate::arguments::Profile;
@@ -55,7 +57,7 @@ fn text(view: &RankProfileView) -> String {
     let mut shown: Vec<&str> = times.iter().copied().filter(|metric| is_any(metric)).collect();
     // What most of the time went to comes first.
     let all = |metric: &str| spans.iter().map(|span| u128::from(of(span, metric))).sum::<u128>();
-    shown.sort_by_key(|metric| std::cmp::Reverse(all(metric)));
+    shown.sort_by_key(|metric| Reverse(all(metric)));
     let also: Vec<_> = ALSO.into_iter().filter(|(metric, _)| is_any(metric)).collect();
     let mut heading = vec!["UNTIL".to_owned(), "LENGTH".to_owned()];
     heading.extend(shown.iter().map(|metric| metric.to_uppercase()));
@@ -72,7 +74,28 @@ fn text(view: &RankProfileView) -> String {
     });
     let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
     text.push_str(&table(&heading, rows));
+    text.push_str(&sent_to(spans));
     text
+}
+
+/// Where bytes went in all, most first.
+fn sent_to(spans: &[SpanView]) -> String {
+    let mut all = BTreeMap::<&str, u64>::new();
+    for (name, bytes) in spans.iter().flat_map(|span| &span.values) {
+        if let Some(node) = name.strip_prefix(SENT_TO) {
+            let sum = all.entry(node).or_default();
+            *sum = sum.saturating_add(*bytes);
+        }
+    }
+    let mut all: Vec<(&str, u64)> = all.into_iter().collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    all.sort_by_key(|(_, bytes)| Reverse(*bytes));
+    let whom = |node: &str| if node == OTHER_NODES { "others".to_owned() } else { format!("node {node}") };
+    let each: Vec<String> =
+        all.into_iter().map(|(node, bytes)| format!("{} {}", whom(node), show_bytes(bytes))).collect();
+    format!("sent to {}\n", each.join(", "))
 }
 
 /// A part of a whole, in percent; nothing of nothing.
@@ -99,8 +122,8 @@ mod tests {
             units: units.map(|(metric, unit)| (metric.into(), unit.into())).into(),
             spans: vec![
                 span(1, 1, &[("user", 250_000_000), ("network", 750_000_000), ("calls", 12), ("bytes-sent", 4096)]),
-                span(2, 1, &[]),
-                span(5, 3, &[("network", 3_000_000_000), ("calls", 3)]),
+                span(2, 1, &[("sent-to:4", 3000), ("sent-to:11", 1000)]),
+                span(5, 3, &[("network", 3_000_000_000), ("calls", 3), ("sent-to:11", 5000), ("sent-to:others", 90)]),
             ],
         }
     }

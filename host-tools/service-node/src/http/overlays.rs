@@ -55,7 +55,8 @@ pub(super) async fn rank_profile(
         return Err(Refused { status: 404, message: format!("job {job} has no rank {rank}; its last is {last}") });
     }
     let read = read(&api, recorded, move |profiles| profiles.of_rank(id, Rank(rank), limit(query) as usize));
-    answer(Ok(RankProfileView { job, rank, units: units(), spans: read.await? }))
+    let spans = read.await?;
+    answer(Ok(RankProfileView { job, rank, units: units(&spans), spans }))
 }
 
 /// How many of something are wanted.

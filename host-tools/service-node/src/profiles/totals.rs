@@ -41,7 +41,8 @@ impl Profiles {
             }
             let begin_ns = last.map_or_else(|| read(row, "begun_ns"), Ok)?;
             let values = difference(&before, &so_far);
-            before = so_far;
+            // Of a node that is among the others for a while it is known what was sent there before.
+            before.extend(so_far);
             spans.push(SpanView { generation, begin_ns, end_ns, values });
         }
         spans.drain(..spans.len().saturating_sub(limit));
@@ -123,6 +124,22 @@ mod tests {
         assert_eq!(calls(&profiles, 0), [(2, 9, 10, Some(5)), (2, 10, 11, Some(1))]);
         let rows: i64 = profiles.0.query_row("SELECT count(*) FROM totals", [], |row| row.get(0)).expect("a count");
         assert_eq!(rows, 2, "nothing is left of others");
+    }
+
+    #[test]
+    fn where_bytes_were_sent_is_known_though_it_is_not_told_for_a_while() {
+        let (_directory, mut profiles) = opened();
+        let order = |number: u64, sent: &[(&str, u64)]| {
+            let values = sent.iter().map(|(node, bytes)| (format!("sent-to:{node}"), *bytes)).collect();
+            let totals = vec![TotalView { rank: 0, values }];
+            ProfileOrder::Epoch(JobId(1), Box::new(EpochView { totals, ..epoch(number) }))
+        };
+        let sent = [order(5, &[("1", 70), ("others", 5)]), order(6, &[("2", 80), ("others", 75)])];
+        profiles.add(&sent).expect("room");
+        profiles.add(&[order(7, &[("1", 90), ("2", 80)])]).expect("room");
+        let spans = profiles.of_rank(JobId(1), Rank(0), usize::MAX).expect("readable");
+        let last: Vec<_> = spans[2].values.iter().map(|(name, bytes)| (name.as_str(), *bytes)).collect();
+        assert_eq!(last, [("sent-to:1", 20)]);
     }
 
     #[test]

@@ -260,17 +260,23 @@ impl World {
 
     fn run_node(&mut self, life: LifeId) {
         let now_ns = self.now_ns;
+        self.look_for_memory(life);
         let Some(machine) = self.machine_mut(life) else { return };
         machine.run(now_ns);
-        if machine.lacks(PMI_CHARGE_BYTES) {
-            self.checkers.troubles.is_short(life.node, now_ns);
-        }
+        self.look_for_memory(life);
         let Some(machine) = self.machine_mut(life) else { return };
         if machine.is_off() {
             return self.machine_ends(life.node, "off");
         }
         self.plan_engine(life);
         self.plan_node(life);
+    }
+
+    /// Notes if a node has no memory for what its ranks say to each other.
+    fn look_for_memory(&mut self, life: LifeId) {
+        if self.machine_mut(life).is_some_and(|machine| machine.lacks(PMI_CHARGE_BYTES)) {
+            self.checkers.troubles.is_short(life.node, self.now_ns);
+        }
     }
 
     fn plan_node(&mut self, life: LifeId) {

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use coppice_protocol::ids::Rank;
-use coppice_protocol::overlay::{Metric, NodeMetric, Part, Stacks, Values, is_turn};
+use coppice_protocol::overlay::{Metric, NodeMetric, Part, Stacks, TopPeers, is_turn};
 use coppice_protocol::ranks::Ranks;
 
 use super::Job;
-use super::node::{counter, node_values, place, values};
+use super::node::{SoFar, counter, node_values, place, values};
 use crate::checkers::{Violation, ensure};
 
 /// What ranks have said, and what of it has come.
@@ -21,7 +21,7 @@ pub(super) struct Checker {
     /// Where ranks were and were not yet heard to be, and how often.
     unheard: BTreeMap<u64, u64>,
     /// What ranks had done at the end of an epoch.
-    so_far: BTreeMap<(u64, Rank), Values>,
+    so_far: BTreeMap<(u64, Rank), SoFar>,
     /// The epoch in which ranks end: of nodes nothing is said there.
     pub(super) last: u64,
 }
@@ -71,7 +71,7 @@ impl Checker {
     }
 
     /// A rank was somewhere in an epoch, at the end of which it had done this, and somebody heard so.
-    pub(super) fn was_somewhere(&mut self, rank: Rank, epoch: u64, so_far: Values) {
+    pub(super) fn was_somewhere(&mut self, rank: Rank, epoch: u64, so_far: SoFar) {
         let (address, count) = place(rank.0, epoch);
         *self.unheard.entry(address).or_default() += count;
         self.so_far.insert((epoch, rank), so_far);
@@ -80,13 +80,21 @@ impl Checker {
     /// Of all ranks whose turn it is, and of no others, it is told what they have done so far.
     fn hear_totals(&self, part: &Part, job: &Job) -> Result<(), Violation> {
         let epoch = part.epoch();
-        let told: BTreeMap<Rank, Values> = part.totals().iter().collect();
+        let of = |(rank, values, sent_to): (Rank, _, &TopPeers)| {
+            let sent_to = sent_to.iter().filter_map(|(node, bytes)| Some((node?, bytes))).collect();
+            (rank, SoFar { values, sent_to })
+        };
+        let told: BTreeMap<Rank, SoFar> = part.totals().iter().map(of).collect();
         let of_turn = part.ranks().of_job(job.size()).filter(|rank| is_turn(*rank, epoch, job.size()));
         ensure(of_turn.eq(told.keys().copied()), || format!("epoch {epoch} tells of {:?} what they did", told.keys()))?;
-        for (rank, values) in told {
-            let so_far = self.so_far.get(&(epoch, rank)).copied().unwrap_or_default();
+        for (rank, SoFar { values, sent_to }) in told {
+            let mut so_far = self.so_far.get(&(epoch, rank)).cloned().unwrap_or_default();
+            so_far.sent_to.retain(|_, bytes| *bytes > 0);
+            ensure(sent_to == so_far.sent_to, || {
+                format!("epoch {epoch}: {rank:?} is told to have sent {sent_to:?}, not {:?}", so_far.sent_to)
+            })?;
             for metric in Metric::ALL.into_iter().filter(|metric| !metric.unit().is_now()) {
-                let (is, wanted) = (values[metric as usize], so_far[metric as usize]);
+                let (is, wanted) = (values[metric as usize], so_far.values[metric as usize]);
                 let name = metric.name();
                 ensure(is == wanted, || format!("epoch {epoch}: {rank:?} has {is} of {name} in all, not {wanted}"))?;
             }

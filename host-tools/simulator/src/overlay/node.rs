@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::overlay::{
-    self, CounterName, Down, Gathered, METRICS, NODE_METRICS, NodeValues, Stacks, Up, Values,
+    self, CounterName, Deeds, Down, Gathered, METRICS, NODE_METRICS, NodeValues, Peers, Stacks, Up, Values,
 };
 use coppice_protocol::ranks::Ranks;
 
@@ -18,7 +18,7 @@ pub(super) struct Node {
     /// It says that a rank of another node is its own, too.
     pub(super) lies: bool,
     /// What its ranks have done since the overlay began on it.
-    pub(super) so_far: BTreeMap<Rank, Values>,
+    pub(super) so_far: BTreeMap<Rank, SoFar>,
 }
 
 /// What a rank does in an epoch: nothing that two ranks or two epochs have in common.
@@ -30,6 +30,18 @@ pub(super) fn values(rank: u32, epoch: u64) -> Values {
         *value = (u64::from(rank) + 1) * 1_000_003 + epoch * 7919 + metric;
     }
     values
+}
+
+/// Nodes to which a rank sent bytes in an epoch, and how many.
+pub(super) fn sent_to(rank: u32, epoch: u64) -> [(NodeId, u64); 2] {
+    [(NodeId(rank % 7), epoch % 5), (NodeId(rank % 7 + 1), u64::from(rank) + epoch)]
+}
+
+/// What a rank has done in several epochs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct SoFar {
+    pub(super) values: Values,
+    pub(super) sent_to: BTreeMap<NodeId, u64>,
 }
 
 /// Where a rank was in an epoch, and how often: nowhere where another one was.
@@ -51,6 +63,12 @@ pub(super) fn node_values(node: u32, epoch: u64) -> NodeValues {
 /// What a rank offers, if it offers anything.
 pub(super) fn counter(rank: u32, epoch: u64) -> Option<u64> {
     (rank % 3 == 1).then_some(u64::from(rank) * epoch)
+}
+
+fn peers(rank: u32, epoch: u64) -> Peers {
+    let mut peers = Peers::none();
+    sent_to(rank, epoch).into_iter().for_each(|(node, bytes)| peers.add(Some(node), bytes));
+    peers
 }
 
 impl Node {
@@ -86,9 +104,10 @@ impl Node {
         let gathered = Gathered {
             ranks: ranks().map(|rank| (rank, values(rank.0, epoch))).collect(),
             counters: ranks().filter_map(|rank| Some((rank, vec![(name, counter(rank.0, epoch)?)]))).collect(),
+            sent_to: ranks().map(|rank| (rank, peers(rank.0, epoch))).collect(),
             node: Some(node_values(self.id.0, epoch)),
         };
-        gathered.ranks.iter().for_each(|(rank, values)| self.add(*rank, values));
+        gathered.ranks.keys().for_each(|rank| self.add(*rank, epoch));
         self.part.submit(epoch, &gathered);
         self.part.are_heard()
     }
@@ -98,14 +117,16 @@ impl Node {
         let name = CounterName::new(b"steps").expect("a name");
         for rank in self.ranks.clone().of_job(size) {
             let counters = counter(rank.0, epoch).map(|value| (name, value)).into_iter().collect();
-            self.part.ended(rank, values(rank.0, epoch), counters, &stacks(rank.0, epoch));
-            self.add(rank, &values(rank.0, epoch));
+            let did = Deeds { values: values(rank.0, epoch), counters, sent_to: peers(rank.0, epoch) };
+            self.part.ended(rank, did, &stacks(rank.0, epoch));
+            self.add(rank, epoch);
         }
         self.part.last(epoch)
     }
 
-    fn add(&mut self, rank: Rank, values: &Values) {
-        let so_far = self.so_far.entry(rank).or_insert([0; METRICS]);
-        so_far.iter_mut().zip(values).for_each(|(so_far, value)| *so_far += value);
+    fn add(&mut self, rank: Rank, epoch: u64) {
+        let so_far = self.so_far.entry(rank).or_default();
+        so_far.values.iter_mut().zip(values(rank.0, epoch)).for_each(|(so_far, value)| *so_far += value);
+        sent_to(rank.0, epoch).into_iter().for_each(|(node, bytes)| *so_far.sent_to.entry(node).or_default() += bytes);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::overlay::{
-    self, Above, Down, Event, FrontEnd, Gathered, Layout, METRICS, NODE_METRICS, NodeValues, Subject, Up, Values,
+    self, Above, Down, Event, FrontEnd, Gathered, Layout, METRICS, NODE_METRICS, NodeValues, Peers, Subject, Up, Values,
 };
 use coppice_protocol::ranks::Ranks;
 
@@ -137,6 +137,17 @@ fn node_values(random: &mut Random) -> NodeValues {
     [(); NODE_METRICS].map(|()| random.between(10_000_000, 11_000_000))
 }
 
+/// Where a rank sends to: six neighbours, as in a cube.
+fn sent_to(node: u32, random: &mut Random) -> Peers {
+    let mut peers = Peers::none();
+    for away in [1, 32, 1024] {
+        for other in [node.wrapping_sub(away), node + away] {
+            peers.add(Some(NodeId(other % (1 << 14))), random.between(1_000_000, 1_010_000));
+        }
+    }
+    peers
+}
+
 /// Runs it.
 #[must_use]
 pub fn run(scale: &Scale) -> Outcome {
@@ -215,6 +226,7 @@ impl World {
             Happens::EpochEnds(node, epoch) => {
                 let ranks: Vec<Rank> = ranks_of(&self.scale, node).of_job(u32::MAX).collect();
                 let gathered = Gathered {
+                    sent_to: ranks.iter().map(|rank| (*rank, sent_to(node, &mut self.random))).collect(),
                     ranks: ranks.into_iter().map(|rank| (rank, values(&mut self.random))).collect(),
                     node: Some(node_values(&mut self.random)),
                     ..Gathered::default()

@@ -211,7 +211,7 @@ impl World {
                 let here = &mut self.nodes[node as usize];
                 if !here.is_dead && here.end_epoch(epoch, self.job.size()) {
                     self.checker.said.entry(epoch).or_default().join(&here.ranks);
-                    here.so_far.iter().for_each(|(rank, all)| self.checker.was_somewhere(*rank, epoch, *all));
+                    here.so_far.iter().for_each(|(rank, all)| self.checker.was_somewhere(*rank, epoch, all.clone()));
                     self.flush(node);
                 }
             }
@@ -221,7 +221,7 @@ impl World {
                     && let Some(last) = here.end(epoch, self.job.size())
                 {
                     self.checker.said.entry(epoch).or_default().join(&here.ranks);
-                    here.so_far.iter().for_each(|(rank, all)| self.checker.was_somewhere(*rank, epoch, *all));
+                    here.so_far.iter().for_each(|(rank, all)| self.checker.was_somewhere(*rank, epoch, all.clone()));
                     self.send(node, Above::FrontEnd, &last, 0);
                 }
             }

@@ -17,7 +17,7 @@ use super::waiting::Waiting;
 use super::{Say, line};
 use crate::clock;
 use crate::executor::{self, Either, WaitQueue, race};
-use crate::limits::{OVERLAY_NODE_BYTES, OVERLAY_STACKS_BYTES};
+use crate::limits::OVERLAY_STACKS_BYTES;
 use crate::net::Neighbours;
 use crate::process::{JobOnNode, Process};
 use crate::quota::Charge;
@@ -83,6 +83,8 @@ struct State {
     lost: u64,
     /// What all that is charged with, until it is over.
     charge: Option<Charge>,
+    /// With how much of that without stacks.
+    without_stacks_bytes: usize,
     /// There was no room for stacks: nobody's are gathered here.
     refuses_stacks: bool,
 }
@@ -112,6 +114,7 @@ impl OfJob {
             is_over: false,
             is_killed: false,
             lost: 0,
+            without_stacks_bytes: charge.bytes(),
             charge: Some(charge),
             refuses_stacks: false,
         };
@@ -188,8 +191,8 @@ impl OfJob {
         }
         let (seen, stacks) = (Samples::look_last(process), process.take_stacks());
         self.change(|state, _| {
-            let (values, counters) = state.samples.ended(process.identity.rank, seen);
-            state.node.ended(process.identity.rank, values, counters, &stacks);
+            let did = state.samples.ended(process.identity.rank, seen);
+            state.node.ended(process.identity.rank, did, &stacks);
             None
         });
     }
@@ -381,7 +384,7 @@ impl State {
         // Once for those of ranks that have ended.
         let wanted = if is_wanted { (2 + self.node.processes()) * OVERLAY_STACKS_BYTES } else { 0 };
         let Some(charge) = &mut self.charge else { return };
-        let has = charge.bytes().saturating_sub(OVERLAY_NODE_BYTES);
+        let has = charge.bytes().saturating_sub(self.without_stacks_bytes);
         charge.shrink(has.saturating_sub(wanted));
         let is_refused = charge.grow(wanted.saturating_sub(has)).is_err();
         if is_refused && !self.refuses_stacks {

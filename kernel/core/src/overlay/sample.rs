@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_protocol::ids::Rank;
-use coppice_protocol::overlay::{CounterName, Gathered, METRICS, Metric, NodeValues, Stacks, Values};
+use coppice_protocol::overlay::{CounterName, Deeds, Gathered, METRICS, Metric, NodeValues, Peers, Stacks, Values};
 
 use super::auxiliary;
 use crate::process::Process;
@@ -16,6 +16,8 @@ pub(super) struct Seen {
     values: Values,
     /// Counters that it offers.
     counters: Vec<(CounterName, u64)>,
+    /// Bytes that it sent to other nodes since it was seen last.
+    sent_to: Peers,
 }
 
 /// What ranks had done when they were looked at last, and the node.
@@ -34,7 +36,7 @@ impl Samples {
 
     /// Looks at a rank that has ended.
     pub(super) fn look_last(process: &Process) -> Seen {
-        Seen { values: process.values(), counters: process.offered.all() }
+        Seen { values: process.values(), counters: process.offered.all(), sent_to: process.sent_to.take() }
     }
 
     /// Where a rank was since this was asked last, as far as it was to be looked, and how often it is to be from now
@@ -53,19 +55,22 @@ impl Samples {
     }
 
     /// What a rank has done since it was looked at last, which has ended.
-    pub(super) fn ended(&mut self, rank: Rank, Seen { values, counters }: Seen) -> (Values, Vec<(CounterName, u64)>) {
+    pub(super) fn ended(&mut self, rank: Rank, Seen { values, counters, sent_to }: Seen) -> Deeds {
         let before = self.ranks.remove(&rank);
-        (difference(before.as_ref(), &values), counters)
+        Deeds { values: difference(before.as_ref(), &values), counters, sent_to }
     }
 
     /// What they have done since then, if they have done this by now, and the node this.
     pub(super) fn since_last(&mut self, now: Vec<(Rank, Seen)>, node: NodeValues) -> Gathered {
         let mut gathered = Gathered::default();
-        for (rank, Seen { values, counters }) in now {
+        for (rank, Seen { values, counters, sent_to }) in now {
             // One that is data for a while is not seen, and goes on where it was.
             gathered.ranks.insert(rank, difference(self.ranks.get(&rank), &values));
             if !counters.is_empty() {
                 gathered.counters.insert(rank, counters);
+            }
+            if sent_to != Peers::none() {
+                gathered.sent_to.insert(rank, sent_to);
             }
             self.ranks.insert(rank, values);
         }
@@ -96,12 +101,12 @@ mod tests {
     use alloc::vec::Vec;
 
     use coppice_protocol::ids::Rank;
-    use coppice_protocol::overlay::{CounterName, METRICS, Metric, NODE_METRICS, NodeMetric};
+    use coppice_protocol::overlay::{CounterName, METRICS, Metric, NODE_METRICS, NodeMetric, Peers};
 
     use super::{Samples, Seen};
 
     fn seen(value: u64) -> Seen {
-        Seen { values: [value; METRICS], counters: Vec::new() }
+        Seen { values: [value; METRICS], counters: Vec::new(), sent_to: Peers::none() }
     }
 
     #[test]
@@ -127,8 +132,8 @@ mod tests {
         assert_eq!(third.ranks[&Rank(3)], at(4), "one that was made again begins anew");
         let fourth = samples.since_last(vec![(Rank(4), seen(9))], node(130));
         assert_eq!(fourth.ranks[&Rank(4)][Metric::Calls as usize], 2, "one that was data goes on where it was");
-        let (last, _) = samples.ended(Rank(4), seen(12));
-        assert_eq!(last[Metric::Calls as usize], 3);
+        let last = samples.ended(Rank(4), seen(12));
+        assert_eq!(last.values[Metric::Calls as usize], 3);
     }
 
     #[test]

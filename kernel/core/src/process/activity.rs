@@ -109,6 +109,7 @@ impl ThreadState {
 impl Process {
     /// Measures from now on where its threads' time goes, or no longer. To be called on any core.
     pub(crate) fn measure(&self, on: bool) {
+        self.sent_to.measure(on);
         if self.threads.measure(on) {
             // They begin, or end, as soon as they have run.
             self.call_all();

@@ -20,6 +20,7 @@ use super::clock::ProcessClock;
 use super::counts::Counts;
 use super::remembered::OfProcess;
 use super::resources::{Limit, ResourceLimits};
+use super::sent_to::SentTo;
 use super::signals::SignalsRecord;
 use super::threads::Threads;
 use super::threads::record::{MadeThread, ThreadsRecord};
@@ -73,6 +74,7 @@ pub(crate) struct Surroundings {
     counts: Counts,
     activity: Activity,
     trace: Trace,
+    sent_to: SentTo,
     pages: Pages,
     pub(crate) outside: Vec<Outside>,
     charge: crate::quota::Charge,
@@ -86,8 +88,8 @@ impl Surroundings {
         outside: Vec<Outside>,
         charge: crate::quota::Charge,
     ) -> Self {
-        let (counts, activity, trace) = (Counts::default(), Activity::none(), Trace::new());
-        Self { job, node, client, closer, counts, activity, trace, pages, outside, charge }
+        let (counts, activity, trace, sent_to) = (Counts::default(), Activity::none(), Trace::new(), SentTo::none());
+        Self { job, node, client, closer, counts, activity, trace, sent_to, pages, outside, charge }
     }
 
     /// All of that, for a checkpoint.
@@ -207,8 +209,8 @@ pub(crate) fn freeze(process: Process, threads: &[Arc<ThreadState>]) -> Result<(
     let bytes = postcard::to_allocvec(&record)?;
     let outside = catalogue.take_apart().ok_or(NotFrozen::Used)?;
     let activity = process.threads.activity();
-    let (counts, trace, charge) = (process.counts, process.trace, process.charge);
-    Ok((bytes, Surroundings { job, node, client, closer, counts, activity, trace, pages, outside, charge }))
+    let (counts, trace, sent_to, charge) = (process.counts, process.trace, process.sent_to, process.charge);
+    Ok((bytes, Surroundings { job, node, client, closer, counts, activity, trace, sent_to, pages, outside, charge }))
 }
 
 /// The number of a file that memory shows, which is an open file.
@@ -288,7 +290,7 @@ fn make(
     around: Surroundings,
     threads: impl FnOnce(&Identity) -> Threads,
 ) -> Result<(Arc<Process>, Vec<MadeThread>), NotFrozen> {
-    let Surroundings { job, node, client, closer, counts, activity, trace, pages, outside, charge } = around;
+    let Surroundings { job, node, client, closer, counts, activity, trace, sent_to, pages, outside, charge } = around;
     let quota: &Arc<Quota> = &node.quota;
     let clock = ProcessClock::new();
     clock.set(record.now_ns);
@@ -343,6 +345,7 @@ fn make(
         own_address: Once::new(),
         profile: crate::process::profile::Profile::none(),
         trace,
+        sent_to,
     });
     process.job.join(&process);
     process.timers.go_on(&process)?;

@@ -27,6 +27,7 @@ use crate::process::placement;
 use crate::process::profile::Profile;
 use crate::process::remembered::OfProcess;
 use crate::process::resources::ResourceLimits;
+use crate::process::sent_to::SentTo;
 use crate::process::signals::Signals;
 use crate::process::threads::Threads;
 use crate::process::timers::Timers;
@@ -179,6 +180,8 @@ pub(crate) struct Process {
     pub(crate) own_address: Once<Ipv4Addr>,
     /// What it does, if it is traced.
     pub(crate) trace: Trace,
+    /// What it sends to which nodes, if somebody wants to know.
+    pub(crate) sent_to: SentTo,
     /// Where it is in its program, if somebody wants to know.
     pub(crate) profile: Profile,
     pub(crate) remembered: OfProcess,

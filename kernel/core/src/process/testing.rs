@@ -238,6 +238,7 @@ fn process(order: &Order, client: Client, job: Arc<JobOnNode>, node: NodeFacts) 
         own_address: spin::Once::new(),
         profile: crate::process::profile::Profile::none(),
         trace: crate::process::trace::Trace::new(),
+        sent_to: crate::process::sent_to::SentTo::none(),
         identity,
         job,
         node,

@@ -50,8 +50,9 @@ impl AnyOf {
 
 /// So many bytes were put.
 pub(super) fn count_sent(caller: Caller<'_>, stream: &dyn Stream, bytes: usize) {
-    if stream.receiver().is_some_and(|address| caller.process.is_elsewhere(address)) {
+    if let Some(address) = stream.receiver().filter(|address| caller.process.is_elsewhere(*address)) {
         caller.thread.deeds.sent(bytes as u64);
+        caller.process.sent_to(address, bytes as u64);
     }
 }
 

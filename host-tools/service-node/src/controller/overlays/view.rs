@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use coppice_api::overlay::{
-    AlikeView, BarView, COUNTER, EpochView, MetricView, MissingView, OverlayState, ProcessView, TopView, TotalView,
+    AlikeView, BarView, COUNTER, EpochView, MetricView, MissingView, OTHER_NODES, OverlayState, ProcessView, SENT_TO,
+    SpanView, TopView, TotalView,
 };
-use coppice_protocol::ids::Rank;
+use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::overlay::{
-    Alike, FrontEnd, Metric, NodeMetric, Part, Share, Source, Standing, Summary, Unit, Values,
+    Alike, FrontEnd, Metric, NodeMetric, Part, Share, Source, Standing, Summary, TopPeers, Unit, Values,
 };
 use coppice_protocol::ranks::Ranks;
 
@@ -104,14 +105,23 @@ pub(super) fn epoch_view(front_end: &FrontEnd, part: &Part, came_ns: u64) -> Epo
     }
 }
 
-fn total_view((rank, values): (Rank, Values)) -> TotalView {
+fn total_view((rank, values, sent_to): (Rank, Values, &TopPeers)) -> TotalView {
     let some = Metric::ALL.into_iter().map(|metric| (metric.name().to_owned(), values[metric as usize]));
-    TotalView { rank: rank.0, values: some.filter(|(_, value)| *value > 0).collect() }
+    let some = some.filter(|(_, value)| *value > 0);
+    let name = |node: Option<NodeId>| {
+        let node = node.map_or_else(|| OTHER_NODES.to_owned(), |node| node.to_string());
+        format!("{SENT_TO}{node}")
+    };
+    let sent = sent_to.iter().map(|(node, bytes)| (name(node), bytes));
+    TotalView { rank: rank.0, values: some.chain(sent).collect() }
 }
 
 /// What values of ranks count, by their names.
-pub(crate) fn units() -> BTreeMap<String, String> {
-    Metric::ALL.into_iter().map(|metric| (metric.name().to_owned(), unit(metric.unit()).to_owned())).collect()
+pub(crate) fn units(spans: &[SpanView]) -> BTreeMap<String, String> {
+    let metrics = Metric::ALL.into_iter().map(|metric| (metric.name().to_owned(), unit(metric.unit()).to_owned()));
+    let names = spans.iter().flat_map(|span| span.values.keys());
+    let sent = names.filter(|name| name.starts_with(SENT_TO)).map(|name| (name.clone(), unit(Unit::Bytes).to_owned()));
+    metrics.chain(sent).collect()
 }
 
 /// Of nobody there is nothing to be said.
@@ -169,7 +179,8 @@ mod tests {
 
     use coppice_protocol::ids::{NodeId, Rank};
     use coppice_protocol::overlay::{
-        CounterName, Counters, FrontEnd, Layout, METRICS, Metric, NODE_METRICS, NodeMetric, Part, Subject, Totals,
+        CounterName, Counters, FrontEnd, Layout, METRICS, Metric, NODE_METRICS, NodeMetric, Part, Peers, Subject,
+        Totals,
     };
     use coppice_protocol::ranks::Ranks;
 
@@ -191,7 +202,11 @@ mod tests {
             values[Metric::Page as usize] = u64::from(rank) * 100;
             let name = CounterName::new(b"steps").expect("a name");
             let counters = Counters::of(Rank(rank), counter.map(|value| (name, value)));
-            let part = Part::of(5, Rank(rank), &values).with(counters).with_totals(Totals::of(Rank(rank), &values));
+            let mut peers = Peers::none();
+            peers.add(Some(NodeId(9)), u64::from(rank) * 7);
+            peers.add(None, 1);
+            let part =
+                Part::of(5, Rank(rank), &values).with(counters).with_totals(Totals::of(Rank(rank), &values, &peers));
             all.merge(&part).expect("others");
         }
         let mut values = [0; NODE_METRICS];
@@ -221,6 +236,8 @@ mod tests {
         assert_eq!((view.counters.len(), view.counters_dropped), (1, 0));
         let calls = |rank: usize| view.totals[rank].values.get("calls").copied();
         assert_eq!((view.totals[2].rank, calls(0), calls(2)), (3, None, Some(12)));
+        let sent = |name: &str| view.totals[2].values.get(name).copied();
+        assert_eq!((sent("sent-to:9"), sent("sent-to:others"), sent("sent-to:3")), (Some(21), Some(1), None));
         assert_eq!((view.node_count, view.nodes.len()), (1, NODE_METRICS));
         assert_eq!(of(&view.nodes, "cores"), ("count".into(), 1, 2, 7, 7));
         assert_eq!(of(&view.nodes, "idle"), ("ns".into(), 1, 0, 7, 7));

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use coppice_endpoint::{Lender, Stack, UserConfig};
 use coppice_protocol::control::Exit;
 use coppice_protocol::ids::{JobNode, NodeId, PsetId};
-use coppice_protocol::overlay::Metric;
+use coppice_protocol::overlay::{Metric, Peers};
 use coppice_protocol::syscalls as nr;
 
 use crate::abi::socket::{NAME_BYTES, name, parse_name};
@@ -394,6 +394,24 @@ fn bytes_to_and_from_other_nodes_are_counted() {
     assert_eq!(send(&two.other, other, b"back"), 4);
     assert_eq!(two.one.call(nr::SPLICE, &[one, 0, into, 0, 9, 0]), 4);
     assert_eq!((moved(&two.one), moved(&two.other)), ((12, 7), (7, 5)));
+}
+
+#[test]
+fn it_is_known_to_which_nodes_bytes_were_sent_while_somebody_wants_to_know() {
+    let two = two();
+    let (one, _) = connection(&two);
+    assert_eq!(send(&two.one, one, b"nobody wants to know"), 20);
+    assert_eq!(two.one.process.sent_to.take(), Peers::none());
+    two.one.process.measure(true);
+    assert_eq!(send(&two.one, one, b"there"), 5);
+    assert_eq!(send(&two.one, one, b"!"), 1);
+    let mut peers = Peers::none();
+    peers.add(two.one.process.job.world.id_of(JobNode(1)), 6);
+    assert_eq!(two.one.process.sent_to.take(), peers);
+    assert_eq!(two.one.process.sent_to.take(), Peers::none(), "it was told");
+    assert_eq!(send(&two.one, one, b"?"), 1);
+    two.one.process.measure(false);
+    assert_eq!(two.one.process.sent_to.take(), Peers::none());
 }
 
 #[test]
