@@ -123,7 +123,8 @@ mod tests {
             }
             one.merge(&other);
             prop_assert!(one.told().is_sound());
-            prop_assert_eq!(one.told().iter().map(|(_, bytes)| bytes).sum::<u64>(), sent.iter().map(|(_, bytes)| bytes).sum());
+            let told: u64 = one.told().iter().map(|(_, bytes)| bytes).sum();
+            prop_assert_eq!(told, sent.iter().map(|(_, bytes)| bytes).sum::<u64>());
         }
     }
 }
