@@ -363,7 +363,7 @@ pub(crate) fn files_below(directory: &Path) -> Vec<PathBuf> {
 fn jobs_that_lose_nodes_go_on_by_themselves() {
     let cluster = Cluster::up_with(&["--nodes", "3", "--memory", "128M"]);
     let ring = mpi::guest("ring");
-    let policy = ["--checkpoint-every", "1s", "--max-restarts", "2"];
+    let policy = ["--checkpoint-every", "1s", "--max-restarts", "2", "--overlay=4"];
     let run = [&["run", "-n", "2"], &policy[..], &[ring.as_str(), "30000"]].concat();
     let mut command = cluster.command(&run);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
@@ -391,6 +391,13 @@ fn jobs_that_lose_nodes_go_on_by_themselves() {
         assert!(said.contains(&format!("rank {rank} of 2 on node{rank}: 30000 rounds\n")), "{said}");
     }
     assert_eq!(jobs.as_array().map(Vec::len), Some(3), "{jobs}");
+    // Each has an overlay again that begins with it.
+    for job in ["1", "2", "3"] {
+        let profile = cluster.json(&["profile", job]);
+        let epochs = profile["epochs"].as_array().expect("epochs");
+        let whole = epochs.iter().filter(|epoch| epoch["ranks"] == 2 && epoch["generation"] == 1);
+        assert!(whole.count() > 0, "job {job}: {profile}");
+    }
 }
 
 /// Room for a cluster of a node, its programs and two checkpoints, KiB.
