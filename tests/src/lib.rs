@@ -2,7 +2,7 @@
 //! ([`guests`]), the same programs run on the host to compare with ([`host`]), a look at all memory of a node
 //! ([`physical`]) and a hand in it ([`debugger`]), a cluster's links ([`links`]), jobs that wait at a known point
 //! meanwhile ([`Waiting`]), a Prometheus that looks at it ([`monitoring`]), mounts of a test's own ([`namespace`]),
-//! random numbers ([`random`]), jobs that write much ([`talk`]), and random calls to compare ([`likeness`]).
+//! random numbers ([`random`]), jobs that write much ([`talk`]), terminals ([`terminal`]), and random calls to compare ([`likeness`]).
 //!
 //! The tests drive `coppice` as a user does. `cargo xtask test` builds it before; nothing here is built by cargo. Only
 //! [`rig`] knows what goes over the wire: a machine without a cluster, whose I/O node is the test.
@@ -20,6 +20,7 @@ pub mod physical;
 pub mod random;
 pub mod rig;
 pub mod talk;
+pub mod terminal;
 pub mod waiting;
 
 pub use cluster::{Cluster, Ran};

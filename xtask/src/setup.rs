@@ -26,6 +26,7 @@ const FOR_TESTS: &[Package] = &[
     Package { program: "/usr/bin/musl-gcc", name: "musl-tools" },
     Package { program: "/usr/bin/strace", name: "strace" },
     Package { program: "/usr/bin/gdb", name: "gdb" },
+    Package { program: "/usr/bin/tmux", name: "tmux" },
 ];
 
 const FOR_MPICH: &[Package] = &[

@@ -12,6 +12,7 @@ mod objects;
 mod overlay;
 mod run;
 mod stage;
+mod top;
 mod trace;
 
 use std::ffi::OsString;
@@ -35,6 +36,7 @@ pub(crate) use self::objects::Objects;
 pub(crate) use self::overlay::{Overlay, OverlayAction, Profile, Samples};
 pub(crate) use self::run::Run;
 pub(crate) use self::stage::{Stage, StageNodes};
+pub(crate) use self::top::Top;
 pub(crate) use self::trace::Trace;
 use crate::units::{parse_bandwidth, parse_latency, parse_loss, parse_memory, parse_region};
 
@@ -97,6 +99,8 @@ pub(crate) enum Command {
     Link(Link),
     /// List the newest jobs
     Jobs(Jobs),
+    /// Watch jobs, nodes and what ranks do, on the terminal
+    Top(Top),
     /// Show one job: how each rank ended and what it cost
     Job(Job),
     /// List programs that were run and files that were staged, and which nodes hold them

@@ -12,6 +12,7 @@ mod held;
 mod progress;
 mod run;
 mod show;
+mod top;
 mod trace;
 mod units;
 
@@ -70,6 +71,7 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Restart(restart) => return run::restart::restart(&client()?, restart).await,
         Command::Overlay(overlay) => commands::overlay::overlay(&client()?, overlay).await?,
         Command::Profile(profile) => commands::profile::profile(&client()?, profile).await?,
+        Command::Top(top) => return top::top(&client()?, top).await,
         Command::Objects(objects) => commands::objects::objects(&client()?, objects).await?,
         Command::Core(core) => commands::core::core(&client()?, core).await?,
         Command::Gdb(gdb) => return commands::gdb::gdb(&client()?, &arguments.cluster, gdb).await,

@@ -80,6 +80,7 @@ mod threads;
 mod threads_endurance;
 mod threads_hostile;
 mod threads_torture;
+mod top;
 mod trace;
 mod transfers;
 mod verbs;

@@ -147,7 +147,7 @@ const OTHERS: [&[&str]; 34] = [
 
 #[test]
 fn every_command_is_tried() {
-    let tried = OTHERS.iter().map(|arguments| arguments[0]).chain(["up", "down"]).map(str::to_owned).collect();
+    let tried = OTHERS.iter().map(|arguments| arguments[0]).chain(["up", "down", "top"]).map(str::to_owned).collect();
     assert_eq!(verbs(&Cluster::home()), tried, "a command that is not interrupted below");
 }
 

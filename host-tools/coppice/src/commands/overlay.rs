@@ -157,14 +157,14 @@ pub(crate) fn show_value(metric: &MetricView, value: u64) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use coppice_api::overlay::{
         AlikeView, EpochView, MetricView, MissingView, OverlayState, OverlayView, OverlayWish, ProcessView, TopView,
     };
 
     use super::text;
 
-    pub(in crate::commands) fn metric(name: &str, unit: &str, mean: u64) -> MetricView {
+    pub(crate) fn metric(name: &str, unit: &str, mean: u64) -> MetricView {
         MetricView {
             metric: name.into(),
             unit: unit.into(),
@@ -182,7 +182,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::commands) fn epoch(number: u64) -> EpochView {
+    pub(crate) fn epoch(number: u64) -> EpochView {
         EpochView {
             generation: 1,
             epoch: number,
