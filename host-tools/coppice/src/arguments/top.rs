@@ -11,9 +11,9 @@ const EVERY_MIN: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Enter looks into a job, a rank or a node, Esc goes back; `s` sorts by the next column, `/` shows only rows with a text, \
-`L` follows the log of a job, `K` sends it a signal, `o` begins to look at what its ranks do, `?` shows all keys, and \
-`q` leaves.\n\n\
+Enter looks into a job, a rank or a node, Esc goes back; `s` sorts by the next column, `/` shows only rows with a \
+text, `L` follows the log of a job, `K` sends it a signal, `o` begins to look at what its ranks do, `?` shows all \
+keys, and `q` leaves.\n\n\
 What ranks do is known of jobs that have an overlay (`run --overlay`, or `o`).\n\nExamples:\n  \
     coppice top             all jobs, and nodes with Tab\n  \
     coppice top 3           job 3 and its ranks\n  \

@@ -40,8 +40,8 @@ pub(super) fn map_height(all: &OfJob<'_>, width: u16, lines: u16) -> u16 {
     u16::try_from(wanted).unwrap_or(u16::MAX).min(lines)
 }
 
-/// All ranks of a job: how much of its time each is in its program, and, by colour, what most of it goes to. Where there
-/// is no room for each a sign is some of them.
+/// All ranks of a job: how much of its time each is in its program, and, by colour, what most of it goes to. Where
+/// there is no room for each a sign is some of them.
 pub(super) fn map(all: &OfJob<'_>, width: u16, lines: u16) -> Vec<Line<'static>> {
     let (width, ranks) = (usize::from(width.max(1)), all.job.ranks as usize);
     let signs = ranks.min(width * usize::from(map_height(all, width as u16, lines)));

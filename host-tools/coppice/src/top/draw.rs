@@ -1,6 +1,7 @@
 //! How `top` is drawn: in the colours that the terminal has itself, so that it can be read on a dark ground as on a
 //! light one, and never by colour alone.
 
+use coppice_api::job::JobState;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -191,13 +192,11 @@ fn of_a_job(frame: &mut Frame<'_>, area: Rect, table: &mut Table, all: &OfJob<'_
     let job = all.job;
     let last = seen.overlays.get(&job.job).and_then(|overlay| overlay.last.as_ref());
     let does = match last {
-        Some(last) => format!(
-            "{} of {} ranks in {}: {}",
-            last.ranks,
-            last.of,
-            show_ns(last.period_ns),
-            in_words(&shares(last), 5)
-        ),
+        Some(last) => {
+            let (k, n, every) = (last.ranks, last.of, show_ns(last.period_ns));
+            format!("{k} of {n} ranks in {every}: {}", in_words(&shares(last), 5))
+        }
+        None if job.state == JobState::Ended => format!("where its time went: coppice profile {}", job.job),
         None => "what its ranks do is not looked at; o begins that".to_owned(),
     };
     let lines = vec![details::about(all, seen.at_ns), Line::from(does)];

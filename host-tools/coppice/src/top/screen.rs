@@ -1,5 +1,5 @@
-//! What `top` shows and what keys do to that. Nothing here draws or asks anybody: keys and what was seen go in, and what
-//! is to be done comes out.
+//! What `top` shows and what keys do to that. Nothing here draws or asks anybody: keys and what was seen go in, and
+//! what is to be done comes out.
 
 use std::collections::BTreeMap;
 
