@@ -119,12 +119,10 @@ impl BackEnds {
     }
 
     /// The last rank of the node has ended: what those did that have since an epoch was said, which is no longer said
-    /// otherwise, and what may still be on its way of the one before `epoch`, which is now. Nothing, if none has.
+    /// otherwise, and what may still be on its way of those before `epoch`, which is now. An epoch may have ended since
+    /// the last rank has: then what that did is there. Nothing, if nothing was said.
     pub fn last(&mut self, epoch: u64) -> Option<Up> {
         let Self { generation, node, .. } = *self;
-        if self.ended.ranks.is_empty() {
-            return None;
-        }
         let ended = core::mem::take(&mut self.ended);
         let part = self.part_of(Part::none(epoch), &ended, |_| true);
         let mut stacks = core::mem::take(&mut self.ended_stacks);
@@ -133,9 +131,10 @@ impl BackEnds {
             stacks.merge(&sending.take_stacks());
             let room = OVERLAY_LAST_PARTS_MAX - again.len();
             again
-                .extend(sending.since(epoch.saturating_sub(1)).filter(|part| part.epoch() < epoch).take(room).cloned());
+                .extend(sending.since(epoch.saturating_sub(2)).filter(|part| part.epoch() < epoch).take(room).cloned());
         }
-        Some(Up::Last { generation, node, part, again, stacks })
+        let is_any = part.ranks().count() > 0 || !again.is_empty();
+        is_any.then_some(Up::Last { generation, node, part, again, stacks })
     }
 
     /// What ranks did in an epoch, which has ended. Of those that nobody hears nothing is said; of those that are gone

@@ -1,14 +1,15 @@
 //! Overlays of a few nodes, on which everything arrives at once, but for what is lost.
 
 mod bounds;
+mod ends;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use super::topology::Topology;
 use super::{
-    Above, BackEnds, Deeds, Down, Event, FrontEnd, Gathered, Layout, METRICS, Metric, NODE_METRICS, NodeMetric,
-    NodeValues, Part, Peers, Process, Source, Stacks, Subject, Up,
+    Above, BackEnds, Down, Event, FrontEnd, Gathered, Layout, METRICS, Metric, NODE_METRICS, NodeMetric, NodeValues,
+    Part, Process, Source, Stacks, Subject, Up,
 };
 use crate::ids::{NodeId, Rank};
 use crate::limits::{OVERLAY_GRACE_NS, OVERLAY_STRANGERS_MAX};
@@ -443,40 +444,4 @@ fn stacks_of_strangers_and_such_that_were_heard_are_refused() {
     assert!(!node.handle_up(NodeId(2), 0, say(1, 1), 0) && node.handle_up(NodeId(1), 0, say(1, 1), 0));
     node.handle_down(Down::End { generation: 1 }, &ranks(0), 0);
     assert_eq!(node.sample_period_ns(), None);
-}
-
-/// Ranks of node 1 end amid an epoch, of which nothing has come by then.
-#[test]
-fn what_ranks_did_until_they_ended_is_in_their_epoch_and_counted_once() {
-    let mut overlay = Overlay::new(4, FILE);
-    overlay.end_epoch(5, 0..4);
-    let (node, mut stacks) = (NodeId(1), Stacks::none());
-    stacks.add(&[7], 3);
-    let back_ends = overlay.back_ends.get_mut(&node).expect("a node");
-    for rank in ranks(1).iter() {
-        let did = Deeds { values: [10; METRICS], counters: Vec::new(), sent_to: Peers::none() };
-        back_ends.ended(rank, did, &stacks);
-    }
-    let last = back_ends.last(6).expect("they have ended");
-    assert!(matches!(&last, Up::Last { again, .. } if again.len() == 1), "what may be on its way is said again");
-    assert_eq!(back_ends.last(6), None, "that was all");
-    assert_eq!(Up::decode(&last.encode()), Ok(last.clone()));
-    overlay.events.clear();
-    // Twice, as after a connection was lost; and somebody else says it.
-    for from in [1, 1, 2] {
-        overlay.front_end.handle(NodeId(from), last.clone(), overlay.now_ns);
-    }
-    overlay.settle();
-    let samples: Vec<u64> = overlay
-        .events
-        .iter()
-        .filter_map(|it| if let Event::Stacks(it) = it { Some(it.samples()) } else { None })
-        .collect();
-    assert_eq!((samples, overlay.events.last()), (Vec::from([6]), Some(&Event::Lie(NodeId(2)))));
-    overlay.events.clear();
-    overlay.front_end.end();
-    overlay.settle();
-    let [Event::Epoch(part)] = overlay.events.as_slice() else { panic!("{:?}", overlay.events) };
-    assert_eq!((part.epoch(), part.ranks()), (6, &ranks(1)));
-    assert_eq!(part.summary(Metric::Calls).sum(), 20);
 }

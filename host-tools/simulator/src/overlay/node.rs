@@ -112,8 +112,8 @@ impl Node {
         self.part.are_heard()
     }
 
-    /// All ranks end amid an epoch. What is said of that, if anybody wants to know.
-    pub(super) fn end(&mut self, epoch: u64, size: u32) -> Option<Up> {
+    /// All ranks end amid an epoch. What is said of that, if anybody wants to know: before the epoch ends, or only then.
+    pub(super) fn end(&mut self, epoch: u64, size: u32, is_late: bool) -> Option<Up> {
         let name = CounterName::new(b"steps").expect("a name");
         for rank in self.ranks.clone().of_job(size) {
             let counters = counter(rank.0, epoch).map(|value| (name, value)).into_iter().collect();
@@ -121,7 +121,12 @@ impl Node {
             self.part.ended(rank, did, &stacks(rank.0, epoch));
             self.add(rank, epoch);
         }
-        self.part.last(epoch)
+        if !is_late || !self.part.are_heard() {
+            return self.part.last(epoch);
+        }
+        self.part.submit_stacks(&BTreeMap::new());
+        self.part.submit(epoch, &Gathered::default());
+        self.part.last(epoch + 1)
     }
 
     fn add(&mut self, rank: Rank, epoch: u64) {

@@ -217,12 +217,14 @@ impl World {
             }
             Happens::RanksEnd(node) => {
                 let (here, epoch) = (&mut self.nodes[node as usize], self.checker.last);
+                let is_late = self.random.chance(200);
                 if !here.is_dead
-                    && let Some(last) = here.end(epoch, self.job.size())
+                    && let Some(last) = here.end(epoch, self.job.size(), is_late)
                 {
                     self.checker.said.entry(epoch).or_default().join(&here.ranks);
                     here.so_far.iter().for_each(|(rank, all)| self.checker.was_somewhere(*rank, epoch, all.clone()));
                     self.send(node, Above::FrontEnd, &last, 0);
+                    self.flush(node);
                 }
             }
             Happens::Over => self.front_end.end(),

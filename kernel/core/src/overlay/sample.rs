@@ -1,6 +1,6 @@
 //! What ranks have done since they were looked at last.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -24,6 +24,8 @@ pub(super) struct Seen {
 #[derive(Default)]
 pub(super) struct Samples {
     ranks: BTreeMap<Rank, Values>,
+    /// Ranks that have ended. Whoever looked at one before that may say so only now.
+    ended: BTreeSet<Rank>,
     node: Option<NodeValues>,
 }
 
@@ -57,6 +59,7 @@ impl Samples {
     /// What a rank has done since it was looked at last, which has ended.
     pub(super) fn ended(&mut self, rank: Rank, Seen { values, counters, sent_to }: Seen) -> Deeds {
         let before = self.ranks.remove(&rank);
+        self.ended.insert(rank);
         Deeds { values: difference(before.as_ref(), &values), counters, sent_to }
     }
 
@@ -64,6 +67,9 @@ impl Samples {
     pub(super) fn since_last(&mut self, now: Vec<(Rank, Seen)>, node: NodeValues) -> Gathered {
         let mut gathered = Gathered::default();
         for (rank, Seen { values, counters, sent_to }) in now {
+            if self.ended.contains(&rank) {
+                continue;
+            }
             // One that is data for a while is not seen, and goes on where it was.
             gathered.ranks.insert(rank, difference(self.ranks.get(&rank), &values));
             if !counters.is_empty() {
@@ -134,6 +140,9 @@ mod tests {
         assert_eq!(fourth.ranks[&Rank(4)][Metric::Calls as usize], 2, "one that was data goes on where it was");
         let last = samples.ended(Rank(4), seen(12));
         assert_eq!(last.values[Metric::Calls as usize], 3);
+        // Somebody had looked before it ended, and says so now: all that it did was told.
+        let fifth = samples.since_last(vec![(Rank(3), seen(5)), (Rank(4), seen(11))], node(130));
+        assert_eq!(fifth.ranks.into_keys().collect::<Vec<_>>(), [Rank(3)]);
     }
 
     #[test]

@@ -1,0 +1,69 @@
+//! What ranks did to their end is told before that is known.
+
+use alloc::vec::Vec;
+
+use super::super::{BackEnds, Deeds, Event, Gathered, METRICS, Metric, Peers, Stacks, Up};
+use super::{FILE, Overlay, ranks};
+use crate::ids::NodeId;
+
+/// Ranks of node 1 end amid an epoch, of which nothing has come by then.
+#[test]
+fn what_ranks_did_until_they_ended_is_in_their_epoch_and_counted_once() {
+    let mut overlay = Overlay::new(4, FILE);
+    overlay.end_epoch(5, 0..4);
+    let (node, mut stacks) = (NodeId(1), Stacks::none());
+    stacks.add(&[7], 3);
+    let back_ends = overlay.back_ends.get_mut(&node).expect("a node");
+    for rank in ranks(1).iter() {
+        let did = Deeds { values: [10; METRICS], counters: Vec::new(), sent_to: Peers::none() };
+        back_ends.ended(rank, did, &stacks);
+    }
+    let last = back_ends.last(6).expect("they have ended");
+    assert!(matches!(&last, Up::Last { again, .. } if again.len() == 1), "what may be on its way is said again");
+    let more = back_ends.last(6);
+    assert!(matches!(more, Some(Up::Last { part, .. }) if part.ranks().count() == 0), "that was all");
+    assert_eq!(Up::decode(&last.encode()), Ok(last.clone()));
+    overlay.events.clear();
+    // Twice, as after a connection was lost; and somebody else says it.
+    for from in [1, 1, 2] {
+        overlay.front_end.handle(NodeId(from), last.clone(), overlay.now_ns);
+    }
+    overlay.settle();
+    let samples: Vec<u64> = overlay
+        .events
+        .iter()
+        .filter_map(|it| if let Event::Stacks(it) = it { Some(it.samples()) } else { None })
+        .collect();
+    assert_eq!((samples, overlay.events.last()), (Vec::from([6]), Some(&Event::Lie(NodeId(2)))));
+    overlay.events.clear();
+    overlay.front_end.end();
+    overlay.settle();
+    let [Event::Epoch(part)] = overlay.events.as_slice() else { panic!("{:?}", overlay.events) };
+    assert_eq!((part.epoch(), part.ranks()), (6, &ranks(1)));
+    assert_eq!(part.summary(Metric::Calls).sum(), 20);
+}
+
+/// An epoch ends between the end of the last rank of node 1 and the moment at which that is told: what it did is on its
+/// way up the tree, which may take longer than the job's end.
+#[test]
+fn what_ranks_did_to_their_end_comes_before_that_if_an_epoch_ends_between() {
+    let mut overlay = Overlay::new(4, FILE);
+    overlay.end_epoch(5, 0..4);
+    let back_ends = overlay.back_ends.get_mut(&NodeId(1)).expect("a node");
+    for rank in ranks(1).iter() {
+        let did = Deeds { values: [10; METRICS], counters: Vec::new(), sent_to: Peers::none() };
+        back_ends.ended(rank, did, &Stacks::none());
+    }
+    back_ends.submit(6, &Gathered::default());
+    let on_its_way: Vec<_> = core::iter::from_fn(|| back_ends.poll_transmit()).collect();
+    assert_eq!(on_its_way.len(), 1);
+    let last = back_ends.last(7).expect("something was said");
+    overlay.events.clear();
+    overlay.front_end.handle(NodeId(1), last, overlay.now_ns);
+    overlay.front_end.end();
+    overlay.settle();
+    let [Event::Epoch(part)] = overlay.events.as_slice() else { panic!("{:?}", overlay.events) };
+    assert_eq!((part.epoch(), part.ranks(), part.summary(Metric::Calls).sum()), (6, &ranks(1), 20));
+    // Of nodes of which nothing was said there is nothing to be said.
+    assert_eq!(BackEnds::new(1, NodeId(1), 4).last(7), None);
+}
