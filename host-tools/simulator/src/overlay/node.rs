@@ -112,7 +112,8 @@ impl Node {
         self.part.are_heard()
     }
 
-    /// All ranks end amid an epoch. What is said of that, if anybody wants to know: before the epoch ends, or only then.
+    /// All ranks end amid an epoch. What is said of that, if anybody wants to know: before the epoch ends, or only
+    /// then.
     pub(super) fn end(&mut self, epoch: u64, size: u32, is_late: bool) -> Option<Up> {
         let name = CounterName::new(b"steps").expect("a name");
         for rank in self.ranks.clone().of_job(size) {
