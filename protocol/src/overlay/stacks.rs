@@ -148,4 +148,4 @@ impl Stacks {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

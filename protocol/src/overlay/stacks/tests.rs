@@ -109,6 +109,14 @@ fn a_function_that_begins_late_is_seen() {
     assert_eq!(some.deep.len(), OVERLAY_STACKS_MAX);
 }
 
+const LEB_BYTES: usize = 10;
+
+/// By the lengths of numbers there are no stacks that take more in a message.
+pub(in crate::overlay) const BYTES_MAX: usize = OVERLAY_STACK_ADDRESSES_MAX * 7
+    + OVERLAY_STACKS_MAX * (2 + LEB_BYTES)
+    + OVERLAY_LEAVES_MAX * (7 + LEB_BYTES)
+    + 10 * LEB_BYTES;
+
 /// The largest that there are: all limits are reached, and no two addresses are near each other.
 #[test]
 fn a_message_has_room_for_all_that_there_may_be() {
@@ -127,12 +135,6 @@ fn a_message_has_room_for_all_that_there_may_be() {
     let said = whole.encode();
     assert!(said.len() > 64 << 10 && said.len() <= OVERLAY_MESSAGE_BYTES_MAX, "{} bytes", said.len());
     assert_eq!(Up::decode(&said), Ok(whole));
-    // By the lengths of numbers there is none that is longer.
-    const LEB_BYTES: usize = 10;
-    const BYTES_MAX: usize = OVERLAY_STACK_ADDRESSES_MAX * 7
-        + OVERLAY_STACKS_MAX * (2 + LEB_BYTES)
-        + OVERLAY_LEAVES_MAX * (7 + LEB_BYTES)
-        + 10 * LEB_BYTES;
     const { assert!(BYTES_MAX <= OVERLAY_MESSAGE_BYTES_MAX) };
 }
 

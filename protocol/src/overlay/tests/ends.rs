@@ -2,9 +2,14 @@
 
 use alloc::vec::Vec;
 
-use super::super::{BackEnds, Deeds, Event, Gathered, METRICS, Metric, Peers, Stacks, Up};
+use super::super::stacks::tests::BYTES_MAX;
+use super::super::{
+    Above, BackEnds, CounterName, Deeds, Event, Gathered, METRICS, Metric, NODE_METRICS, Peers, Stacks, Up,
+};
 use super::{FILE, Overlay, ranks};
-use crate::ids::NodeId;
+use crate::ids::{NodeId, Rank};
+use crate::limits::{OVERLAY_LAST_PARTS_MAX, OVERLAY_MESSAGE_BYTES_MAX, RANKS_PER_NODE_MAX};
+use crate::ranks::Ranks;
 
 /// Ranks of node 1 end amid an epoch, of which nothing has come by then.
 #[test]
@@ -66,4 +71,45 @@ fn what_ranks_did_to_their_end_comes_before_that_if_an_epoch_ends_between() {
     assert_eq!((part.epoch(), part.ranks(), part.summary(Metric::Calls).sum()), (6, &ranks(1), 20));
     // Of nodes of which nothing was said there is nothing to be said.
     assert_eq!(BackEnds::new(1, NodeId(1), 4).last(7), None);
+}
+
+/// All that a node may have to say at its end, at every limit at once, is one message.
+#[test]
+fn what_a_node_says_last_fits_into_a_message() {
+    let ranks = RANKS_PER_NODE_MAX;
+    let mut back_ends = BackEnds::new(1, NodeId(0), ranks);
+    for (index, first) in (0..).zip((0..ranks).step_by(16)) {
+        back_ends.attach(Ranks::range(Rank(first), 16), Above::Process { index, node: NodeId(index) });
+    }
+    let mut sent_to = Peers::none();
+    (0..100).for_each(|node| sent_to.add(Some(NodeId(u32::MAX - node)), u64::MAX >> 8));
+    let values = |rank: u32, epoch: u64| {
+        let mut value = u64::from(rank) << 56 | epoch;
+        [(); METRICS].map(|()| {
+            value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            value >> (rank % 40)
+        })
+    };
+    let counters = || {
+        let name = |number: u8| CounterName::new(&[b'a' + number; 31]).expect("a name");
+        (0..16).map(|number| (name(number), u64::MAX - u64::from(number))).collect::<Vec<_>>()
+    };
+    for epoch in [5, 6] {
+        let gathered = Gathered {
+            ranks: (0..ranks).map(|rank| (Rank(rank), values(rank, epoch))).collect(),
+            counters: (0..ranks).map(|rank| (Rank(rank), counters())).collect(),
+            sent_to: (0..ranks).map(|rank| (Rank(rank), sent_to.clone())).collect(),
+            node: Some([u64::MAX; NODE_METRICS]),
+        };
+        back_ends.submit(epoch, &gathered);
+        while back_ends.poll_transmit().is_some() {}
+    }
+    for rank in 0..ranks {
+        let did = Deeds { values: values(rank, 7), counters: counters(), sent_to: sent_to.clone() };
+        back_ends.ended(Rank(rank), did, &Stacks::none());
+    }
+    let last = back_ends.last(7).expect("something was said");
+    assert!(matches!(&last, Up::Last { again, .. } if again.len() == OVERLAY_LAST_PARTS_MAX));
+    let bytes = last.encode().len() + BYTES_MAX;
+    assert!(bytes <= OVERLAY_MESSAGE_BYTES_MAX, "{bytes} bytes");
 }
