@@ -34,8 +34,9 @@ use ratatui::DefaultTerminal;
 use tokio::signal::unix::{self, Signal, SignalKind};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-use self::fetch::now_ns;
+use self::fetch::{ANSWER_TIME_MAX, no_answer, now_ns};
 use self::log::Told;
 use self::screen::{Action, Screen};
 use crate::arguments::Top;
@@ -50,6 +51,9 @@ pub(crate) async fn top(client: &Client, arguments: &Top) -> anyhow::Result<Exit
     }
     // One line says so, rather than an empty screen, if there is no cluster to begin with.
     client.cluster().await?;
+    if let Some(job) = arguments.job {
+        client.job(job).await?;
+    }
     let terminal = ratatui::try_init().context("cannot use the terminal")?;
     let result = show(client, arguments, terminal).await;
     // Whatever came of it, the terminal is as it was.
@@ -85,6 +89,7 @@ async fn show(client: &Client, arguments: &Top, mut terminal: DefaultTerminal) -
     // It ends when nobody hears it.
     tokio::spawn(fetch::ask(client.clone(), arguments.every, looked_at, tell));
     let (done, mut all_done) = mpsc::channel::<String>(1);
+    let mut is_busy = false;
     let mut keys = EventStream::new();
     let mut follower: Option<Follower> = None;
     loop {
@@ -107,6 +112,7 @@ async fn show(client: &Client, arguments: &Top, mut terminal: DefaultTerminal) -
                 Action::Nothing
             }
             note = all_done.recv() => {
+                is_busy = false;
                 screen.note = note;
                 Action::Nothing
             }
@@ -115,11 +121,17 @@ async fn show(client: &Client, arguments: &Top, mut terminal: DefaultTerminal) -
         match action {
             Action::Nothing => {}
             Action::Quit => return Ok(ExitCode::SUCCESS),
+            Action::Signal(..) | Action::Overlay(..) if is_busy => {
+                screen.note = Some("the last order is not carried out yet".to_owned());
+            }
             Action::Signal(..) | Action::Overlay(..) => {
+                is_busy = true;
                 let (client, done) = (client.clone(), done.clone());
                 tokio::spawn(async move {
+                    let carried_out = timeout(ANSWER_TIME_MAX, carry_out(&client, action)).await;
+                    let note = carried_out.unwrap_or_else(|_| no_answer());
                     // Who has left does not want to know.
-                    let _ = done.send(carry_out(&client, action).await).await;
+                    let _ = done.send(note).await;
                 });
             }
         }

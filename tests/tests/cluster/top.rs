@@ -63,6 +63,15 @@ fn a_cluster_goes_and_comes_and_a_signal_leaves_the_terminal_as_it_was() {
     let _ = terminal.wait_for("the terminal is as before", |screen| screen.contains("left 143\nas before"));
 }
 
+/// A job that there is not is said to be none, and the terminal is left alone.
+#[test]
+fn a_job_that_there_is_not_is_refused_in_one_line() {
+    let cluster = Cluster::up(1);
+    let terminal = Terminal::start(&cluster.command(&["top", "99"]), SMALL);
+    let screen = terminal.wait_for("it is refused", |screen| screen.contains("left 125\nas before"));
+    assert!(screen.starts_with("coppice: ") && screen.contains("no job 99"), "{screen}");
+}
+
 /// Without a terminal it says what to use instead.
 #[test]
 fn it_is_for_a_terminal() {

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// How long an answer may take.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+pub(super) const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Jobs that are listed, the newest.
 const JOBS_MAX: u32 = 500;
@@ -34,6 +34,11 @@ pub(super) struct Seen {
     pub(super) overlays: BTreeMap<u64, OverlayView>,
     /// The job that is looked at.
     pub(super) job: Option<JobDetail>,
+}
+
+/// The service node takes longer than [`ANSWER_TIME_MAX`].
+pub(super) fn no_answer() -> String {
+    format!("the service node has not answered for {} s", ANSWER_TIME_MAX.as_secs())
 }
 
 /// Now, ns since 1970.
@@ -62,7 +67,7 @@ pub(super) async fn ask(
         let asked = timeout(ANSWER_TIME_MAX, all(&client, job)).await;
         let answer = match asked {
             Ok(answer) => answer.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("it has not answered for {} s", ANSWER_TIME_MAX.as_secs())),
+            Err(_) => Err(no_answer()),
         };
         if seen.send(answer).await.is_err() {
             return;
