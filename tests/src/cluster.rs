@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -270,13 +272,19 @@ impl Cluster {
         found
     }
 
-    /// Kills (-9) the one process of this home whose command line contains `what`.
+    /// Kills (-9) the one process of this home whose command line contains `what`, and waits until it is gone: its
+    /// memory, by which [`Cluster::processes`] finds it, goes before its sockets.
     ///
     /// # Panics
-    /// If there is not exactly one.
+    /// If there is not exactly one, or it stays.
     #[track_caller]
     pub fn kill_process(&self, what: &str) {
-        self.signal_process(what, rustix::process::Signal::KILL);
+        let pid = self.process(what);
+        let process = pidfd_open(pid, PidfdFlags::empty()).expect("a process");
+        pidfd_send_signal(&process, Signal::KILL).expect("kill");
+        let wait = Timespec::try_from(VANISH_TIME_MAX).expect("a time");
+        let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&wait)).expect("poll");
+        assert_eq!(ended, 1, "“{what}” is killed and goes on");
     }
 
     /// Sends the one process of this home whose command line contains `what` a signal.
@@ -284,11 +292,15 @@ impl Cluster {
     /// # Panics
     /// If there is not exactly one.
     #[track_caller]
-    pub fn signal_process(&self, what: &str, signal: rustix::process::Signal) {
+    pub fn signal_process(&self, what: &str, signal: Signal) {
+        kill_process(self.process(what), signal).expect("kill");
+    }
+
+    #[track_caller]
+    fn process(&self, what: &str) -> Pid {
         let matching: Vec<_> = self.processes().into_iter().filter(|process| process.command.contains(what)).collect();
         assert_eq!(matching.len(), 1, "processes with “{what}”: {matching:?}");
-        let pid = rustix::process::Pid::from_raw(matching[0].pid).expect("a process id");
-        rustix::process::kill_process(pid, signal).expect("kill");
+        Pid::from_raw(matching[0].pid).expect("a process id")
     }
 
     /// Waits until no process of this home is left.
@@ -324,8 +336,8 @@ impl Drop for Cluster {
         }
         let _ = self.command(&["down"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
         for process in self.processes() {
-            if let Some(pid) = rustix::process::Pid::from_raw(process.pid) {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            if let Some(pid) = Pid::from_raw(process.pid) {
+                let _ = kill_process(pid, Signal::KILL);
             }
         }
     }

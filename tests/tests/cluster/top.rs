@@ -24,7 +24,7 @@ fn a_job_is_watched_looked_into_and_ended() {
     let terminal = top(&cluster);
     let is_told = |screen: &str| screen.contains("running") && screen.contains(" %");
     let jobs = terminal.wait_for("the job is shown, and what its ranks do", is_told);
-    assert!(jobs.contains("JOB") && jobs.contains("target/guests"), "{jobs}");
+    assert!(jobs.contains("JOB") && jobs.contains(" goes_on"), "{jobs}");
     terminal.press(&["Enter"]);
     let of_job = |screen: &str| {
         let rows = screen.lines().filter(|line| line.contains(" running ") && line.contains(" %"));

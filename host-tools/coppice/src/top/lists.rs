@@ -20,6 +20,14 @@ pub(super) fn command_line(job: &JobView) -> String {
     harmless(&words.collect::<Vec<_>>().join(" ")).into_owned()
 }
 
+/// The same without where the program is, so that in a list there is room for what tells it from others.
+fn short_command_line(job: &JobView) -> String {
+    let name = job.name.to_string();
+    let file = name.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&name).to_owned();
+    let words = std::iter::once(file).chain(job.arguments.iter().map(ToString::to_string));
+    harmless(&words.collect::<Vec<_>>().join(" ")).into_owned()
+}
+
 /// How long it has run, or ran, until then.
 pub(super) fn lasted_ns(job: &JobView, now_ns: u64) -> Option<u64> {
     job.started_at_ns.map(|start| job.ended_at_ns.unwrap_or(now_ns).saturating_sub(start))
@@ -57,7 +65,7 @@ impl Listing for Jobs<'_> {
             3 => Key::Number(job.nodes.len() as f64),
             4 => Key::Number(lasted_ns(job, self.0.at_ns).unwrap_or_default() as f64),
             5 => Key::Text(self.does(job)),
-            _ => Key::Text(command_line(job)),
+            _ => Key::Text(short_command_line(job)),
         }
     }
 
@@ -75,7 +83,7 @@ impl Listing for Jobs<'_> {
             nodes,
             or_dash(lasted_ns(job, self.0.at_ns).map(show_ns)),
             self.does(job),
-            command_line(job),
+            short_command_line(job),
         ]
     }
 }
