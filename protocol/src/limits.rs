@@ -414,11 +414,12 @@ pub const OVERLAY_COUNTERS_MAX: usize = 16;
 /// Single ranks of which an epoch tells what they have done so far.
 pub const OVERLAY_TOTALS_MAX: usize = 32;
 
-/// Nodes of which a node knows how many bytes a rank has sent to each; the first ones.
-pub const OVERLAY_PEERS_MAX: usize = 64;
+/// Nodes of which a node knows how many bytes a rank has sent to each, and calls by number of which it knows how often
+/// a rank has made each: the first ones.
+pub const OVERLAY_TALLIED_MAX: usize = 64;
 
-/// Of how many of these it is told: those to which most went.
-pub const OVERLAY_PEERS_TOLD_MAX: usize = 8;
+/// Of how many of these it is told: those of which there was most.
+pub const OVERLAY_TALLIED_TOLD_MAX: usize = 8;
 
 /// Length of such a name, bytes.
 pub const OVERLAY_COUNTER_NAME_BYTES_MAX: usize = 31;

@@ -175,19 +175,23 @@ pub struct EpochView {
 pub struct TotalView {
     /// The rank.
     pub rank: u32,
-    /// By what is measured, and bytes by where they were sent ([`SENT_TO`]); what is not in it is 0.
+    /// By what is measured, bytes by where they were sent ([`SENT_TO`]), and calls by their names ([`CALLED`]); what is
+    /// not in it is 0.
     pub values: BTreeMap<String, u64>,
 }
 
 /// What of ranks is as it is at an epoch's end; all else came together in it.
 pub const GAUGES: [&str; 1] = ["pages-resident"];
 
-/// What is before a node's number where it is told how many bytes a rank has sent there; behind that is
-/// [`OTHER_NODES`] for all together to which it has sent less.
+/// What is before a node's number where it is told how many bytes a rank has sent there, or before [`OTHERS`].
 pub const SENT_TO: &str = "sent-to:";
 
-/// See [`SENT_TO`].
-pub const OTHER_NODES: &str = "others";
+/// What is before the name of a call, or its number if it has none, where it is told how often a rank has made it, or
+/// before [`OTHERS`].
+pub const CALLED: &str = "called:";
+
+/// All those together of which there was less than of those that are told apart.
+pub const OTHERS: &str = "others";
 
 /// What is before the names of counters that programs offer.
 pub const COUNTER: &str = "counter:";
@@ -289,8 +293,8 @@ pub struct SpanView {
     pub begin_ns: u64,
     /// Its end, ns since 1970.
     pub end_ns: u64,
-    /// What came in it, by what is measured, or is there at its end, and bytes by where they were sent ([`SENT_TO`]);
-    /// what is not in it is 0.
+    /// What came in it, by what is measured, or is there at its end; bytes by where they were sent ([`SENT_TO`]), and
+    /// calls by their names ([`CALLED`]); what is not in it is 0.
     pub values: BTreeMap<String, u64>,
 }
 

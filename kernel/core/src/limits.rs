@@ -1,7 +1,7 @@
 //! Every limit of the kernel's own machinery, in one place, with what happens at it. Those of the protocols are in
 //! [`coppice_protocol::limits`].
 
-use coppice_protocol::limits::{OVERLAY_PEERS_MAX, RANKS_PER_NODE_MAX};
+use coppice_protocol::limits::{OVERLAY_TALLIED_MAX, RANKS_PER_NODE_MAX};
 use coppice_protocol::overlay::Values;
 
 /// Threads of a rank. Beyond, `EAGAIN`.
@@ -339,10 +339,10 @@ pub const PROCESS_IDS: (u32, u32) = (1000, 4_194_303);
 /// What a job's overlay on a node is charged with, bytes: its processes, parts that wait, and connections.
 pub const OVERLAY_NODE_BYTES: usize = 256 * 1024;
 
-/// What it is charged with for each rank that the node may have of the job, bytes: what it has done, and to which nodes
-/// it has sent, of [`OVERLAY_PEERS_MAX`] twice.
-pub const OVERLAY_RANK_BYTES: usize = 4 * 1024;
-const _: () = assert!(2 * OVERLAY_PEERS_MAX * 24 + 4 * size_of::<Values>() <= OVERLAY_RANK_BYTES);
+/// What it is charged with for each rank that the node may have of the job, bytes: what it has done, to which nodes it
+/// has sent, and what it has called: of [`OVERLAY_TALLIED_MAX`] of both twice.
+pub const OVERLAY_RANK_BYTES: usize = 8 * 1024;
+const _: () = assert!(4 * OVERLAY_TALLIED_MAX * 24 + 4 * size_of::<Values>() <= OVERLAY_RANK_BYTES);
 
 /// What it is charged with besides for stacks, if ranks are sampled, bytes: for those of its ranks, and for those that
 /// each of its processes brings together.

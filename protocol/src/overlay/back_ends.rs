@@ -7,9 +7,9 @@ use super::counters::{CounterName, Counters};
 use super::message::{Above, Generation, Source, Up};
 use super::node_metric::NodeValues;
 use super::part::{Part, Values};
-use super::peers::Peers;
 use super::sending::Sending;
 use super::stacks::Stacks;
+use super::tally::Tallies;
 use super::totals::SoFar;
 use crate::ids::{NodeId, Rank};
 use crate::limits::OVERLAY_LAST_PARTS_MAX;
@@ -22,8 +22,8 @@ pub struct Deeds {
     pub values: Values,
     /// Counters that it offers.
     pub counters: Vec<(CounterName, u64)>,
-    /// Bytes that it sent to other nodes.
-    pub sent_to: Peers,
+    /// What of it is tallied.
+    pub tallies: Tallies,
 }
 
 /// What a node has gathered of an epoch.
@@ -33,8 +33,8 @@ pub struct Gathered {
     pub ranks: BTreeMap<Rank, Values>,
     /// Counters that they offer.
     pub counters: BTreeMap<Rank, Vec<(CounterName, u64)>>,
-    /// Bytes that they sent to other nodes.
-    pub sent_to: BTreeMap<Rank, Peers>,
+    /// What of it is tallied.
+    pub tallies: BTreeMap<Rank, Tallies>,
     /// How the node itself was.
     pub node: Option<NodeValues>,
 }
@@ -42,7 +42,7 @@ pub struct Gathered {
 impl Gathered {
     /// Nothing.
     const fn none() -> Self {
-        Self { ranks: BTreeMap::new(), counters: BTreeMap::new(), sent_to: BTreeMap::new(), node: None }
+        Self { ranks: BTreeMap::new(), counters: BTreeMap::new(), tallies: BTreeMap::new(), node: None }
     }
 }
 
@@ -109,8 +109,8 @@ impl BackEnds {
 
     /// A rank has ended, and has done this since an epoch was said last.
     pub fn ended(&mut self, rank: Rank, did: Deeds, stacks: &Stacks) {
-        let Deeds { values, counters, sent_to } = did;
-        self.so_far.add(rank, &values, Some(&sent_to));
+        let Deeds { values, counters, tallies } = did;
+        self.so_far.add(rank, &values, Some(&tallies));
         self.ended.ranks.insert(rank, values);
         if !counters.is_empty() {
             self.ended.counters.insert(rank, counters);
@@ -142,7 +142,7 @@ impl BackEnds {
     pub fn submit(&mut self, epoch: u64, gathered: &Gathered) {
         let ended = core::mem::take(&mut self.ended);
         for (rank, values) in &gathered.ranks {
-            self.so_far.add(*rank, values, gathered.sent_to.get(rank));
+            self.so_far.add(*rank, values, gathered.tallies.get(rank));
         }
         let mut of_node = gathered.node.as_ref().map(|values| Part::of_node(epoch, self.node, values));
         let mut groups = core::mem::take(&mut self.groups);

@@ -30,7 +30,6 @@ mod missing;
 mod node;
 mod node_metric;
 mod part;
-mod peers;
 pub mod placement;
 mod process;
 mod sending;
@@ -38,6 +37,7 @@ mod sketch;
 mod stacks;
 mod summaries;
 mod summary;
+mod tally;
 pub mod topology;
 mod totals;
 mod tree;
@@ -51,11 +51,11 @@ pub use self::metric::{METRICS, Metric, Unit};
 pub use self::node::Node;
 pub use self::node_metric::{NODE_METRICS, NodeMetric, NodeValues};
 pub use self::part::{NotMerged, Part, Values};
-pub use self::peers::{Peers, TopPeers};
 pub use self::process::Process;
 pub use self::sketch::Sketch;
 pub use self::stacks::Stacks;
 pub use self::summary::Summary;
+pub use self::tally::{Calls, Peers, Tallies, Tally, TopTallies, TopTally};
 pub use self::totals::{Totals, is_turn};
 
 #[cfg(test)]

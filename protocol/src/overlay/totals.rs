@@ -11,25 +11,25 @@ use serde::{Deserialize, Serialize};
 
 use super::metric::{METRICS, Metric};
 use super::part::Values;
-use super::peers::{Peers, TopPeers};
+use super::tally::{Tallies, TopTallies};
 use crate::ids::Rank;
 use crate::limits::OVERLAY_TOTALS_MAX;
 use crate::ranks::Ranks;
 
-/// What one has done: a bit for each metric that is not 0, and these, in order; and to whom it has sent.
+/// What one has done: a bit for each metric that is not 0, and these, in order; and what of it is tallied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Total {
     rank: Rank,
     mask: u32,
     some: Vec<u64>,
-    sent_to: TopPeers,
+    tallies: TopTallies,
 }
 
 const _: () = assert!(METRICS <= u32::BITS as usize);
 
 impl Total {
-    fn of(rank: Rank, values: &Values, sent_to: TopPeers) -> Self {
-        let mut total = Self { rank, mask: 0, some: Vec::new(), sent_to };
+    fn of(rank: Rank, values: &Values, tallies: TopTallies) -> Self {
+        let mut total = Self { rank, mask: 0, some: Vec::new(), tallies };
         for (place, value) in values.iter().enumerate().filter(|(_, value)| **value > 0) {
             total.mask |= 1 << place;
             total.some.push(*value);
@@ -48,7 +48,7 @@ impl Total {
     /// Whether it is said in the one way in which it can be.
     fn is_sound(&self) -> bool {
         let as_many = self.some.len() == self.mask.count_ones() as usize;
-        self.mask >> METRICS == 0 && as_many && self.some.iter().all(|value| *value > 0) && self.sent_to.is_sound()
+        self.mask >> METRICS == 0 && as_many && self.some.iter().all(|value| *value > 0) && self.tallies.is_sound()
     }
 }
 
@@ -66,8 +66,8 @@ pub fn is_turn(rank: Rank, epoch: u64, size: u32) -> bool {
 impl Totals {
     /// Of one rank.
     #[must_use]
-    pub fn of(rank: Rank, values: &Values, sent_to: &Peers) -> Self {
-        Self(Vec::from([Total::of(rank, values, sent_to.told())]))
+    pub fn of(rank: Rank, values: &Values, tallies: &Tallies) -> Self {
+        Self(Vec::from([Total::of(rank, values, tallies.told())]))
     }
 
     /// Others, none of which is in it.
@@ -80,10 +80,10 @@ impl Totals {
         self.0.truncate(OVERLAY_TOTALS_MAX);
     }
 
-    /// Each rank that is in it with what it has done, by metric, and the bytes that it has sent to other nodes. What is
-    /// a gauge is as it was at the epoch's end.
-    pub fn iter(&self) -> impl Iterator<Item = (Rank, Values, &TopPeers)> {
-        self.0.iter().map(|total| (total.rank, total.values(), &total.sent_to))
+    /// Each rank that is in it with what it has done, by metric, and what of that is tallied. What is a gauge is as it
+    /// was at the epoch's end.
+    pub fn iter(&self) -> impl Iterator<Item = (Rank, Values, &TopTallies)> {
+        self.0.iter().map(|total| (total.rank, total.values(), &total.tallies))
     }
 
     /// Whether these may be of such ranks: what came from elsewhere fits together.
@@ -96,7 +96,7 @@ impl Totals {
 
 /// What the ranks of a node have done so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SoFar(BTreeMap<Rank, (Values, Peers)>);
+pub(super) struct SoFar(BTreeMap<Rank, (Values, Tallies)>);
 
 impl SoFar {
     /// Nothing.
@@ -105,9 +105,9 @@ impl SoFar {
     }
 
     /// A rank has done this, too.
-    pub(super) fn add(&mut self, rank: Rank, values: &Values, sent_to: Option<&Peers>) {
-        let (so_far, peers) = self.0.entry(rank).or_insert(([0; METRICS], Peers::none()));
-        sent_to.into_iter().for_each(|sent_to| peers.merge(sent_to));
+    pub(super) fn add(&mut self, rank: Rank, values: &Values, tallied: Option<&Tallies>) {
+        let (so_far, tallies) = self.0.entry(rank).or_insert(([0; METRICS], Tallies::none()));
+        tallied.into_iter().for_each(|tallied| tallies.merge(tallied));
         for metric in Metric::ALL {
             let (so_far, value) = (&mut so_far[metric as usize], values[metric as usize]);
             *so_far = if metric.unit().is_now() { value } else { so_far.saturating_add(value) };
@@ -117,7 +117,7 @@ impl SoFar {
     /// What is told of that rank in an epoch.
     pub(super) fn told(&self, rank: Rank, epoch: u64, size: u32) -> Totals {
         let so_far = self.0.get(&rank).filter(|_| is_turn(rank, epoch, size));
-        so_far.map(|(values, sent_to)| Totals::of(rank, values, sent_to)).unwrap_or_default()
+        so_far.map(|(values, tallies)| Totals::of(rank, values, tallies)).unwrap_or_default()
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
     use proptest::prelude::any;
     use proptest::{prop_assert, prop_assert_eq, proptest};
 
-    use super::{METRICS, Metric, Peers, SoFar, TopPeers, Total, Totals, Values, is_turn};
+    use super::{METRICS, Metric, SoFar, Tallies, TopTallies, Total, Totals, Values, is_turn};
     use crate::ids::{NodeId, Rank};
     use crate::limits::OVERLAY_TOTALS_MAX;
     use crate::ranks::Ranks;
@@ -141,15 +141,16 @@ mod tests {
         values
     }
 
-    fn peers(rank: u32) -> Peers {
-        let mut peers = Peers::none();
-        (0..rank % 20).for_each(|node| peers.add(Some(NodeId(node)), u64::from(rank + node)));
-        peers
+    fn tallies(rank: u32) -> Tallies {
+        let mut tallies = Tallies::none();
+        (0..rank % 20).for_each(|node| tallies.sent_to.add(Some(NodeId(node)), u64::from(rank + node)));
+        tallies.calls.add(Some(7), rank.into());
+        tallies
     }
 
     fn all(of: &[(u32, Vec<u8>)]) -> Totals {
         let mut all = Totals::default();
-        of.iter().for_each(|(rank, some)| all.merge(&Totals::of(Rank(*rank), &values(some), &peers(*rank))));
+        of.iter().for_each(|(rank, some)| all.merge(&Totals::of(Rank(*rank), &values(some), &tallies(*rank))));
         all
     }
 
@@ -165,8 +166,8 @@ mod tests {
             other.merge(&all(left));
             prop_assert_eq!(&one, &other);
             let first = of.iter().take(OVERLAY_TOTALS_MAX);
-            let first = first.map(|(rank, some)| (Rank(*rank), values(some), peers(*rank).told()));
-            let told = one.iter().map(|(rank, values, sent_to)| (rank, values, sent_to.clone()));
+            let first = first.map(|(rank, some)| (Rank(*rank), values(some), tallies(*rank).told()));
+            let told = one.iter().map(|(rank, values, tallies)| (rank, values, tallies.clone()));
             prop_assert!(told.eq(first));
             prop_assert!(one.are_of(&Ranks::range(Rank(0), 200)));
             prop_assert!(of.is_empty() || !one.are_of(&Ranks::range(Rank(200), 10)));
@@ -191,13 +192,14 @@ mod tests {
     fn what_ranks_did_adds_up_and_gauges_are_as_they_are() {
         let mut so_far = SoFar::default();
         for value in [5, 0, 7] {
-            so_far.add(Rank(3), &[value; METRICS], Some(&peers(2)));
+            so_far.add(Rank(3), &[value; METRICS], Some(&tallies(2)));
         }
         so_far.add(Rank(4), &[u64::MAX; METRICS], None);
         so_far.add(Rank(4), &[1; METRICS], None);
         let of_3 = so_far.told(Rank(3), 9, 8);
-        let sent: Vec<_> = of_3.iter().flat_map(|(.., sent_to)| sent_to.iter()).collect();
+        let sent: Vec<_> = of_3.iter().flat_map(|(.., tallies)| tallies.sent_to.iter()).collect();
         assert_eq!(sent, [(Some(NodeId(0)), 6), (Some(NodeId(1)), 9)]);
+        assert!(of_3.iter().flat_map(|(.., tallies)| tallies.calls.iter()).eq([(Some(7), 6)]));
         let told = |rank| so_far.told(Rank(rank), 9, 8).iter().next().map(|(_, values, _)| values);
         let of_3 = told(3).expect("all are in each");
         assert_eq!((of_3[Metric::Calls as usize], of_3[Metric::PagesResident as usize]), (12, 7));
@@ -210,7 +212,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         let ranks = Ranks::range(Rank(0), 100);
-        let one = |rank| Total::of(Rank(rank), &[1; METRICS], TopPeers::default());
+        let one = |rank| Total::of(Rank(rank), &[1; METRICS], TopTallies::default());
         assert!(Totals(Vec::from([one(1), one(2)])).are_of(&ranks));
         assert!(!Totals(Vec::from([one(2), one(1)])).are_of(&ranks), "not in order");
         assert!(!Totals(Vec::from([one(1), one(1)])).are_of(&ranks), "twice");

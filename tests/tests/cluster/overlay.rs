@@ -95,6 +95,17 @@ fn what_is_told_of_ranks_is_what_they_did() {
         let nodes = job["nodes"].as_array().expect("nodes").iter().filter(|node| **node != job["nodes"][rank]);
         let sent = nodes.map(|node| sum(&format!("sent-to:{node}"))).sum::<u64>();
         assert!(sent > 0 && sent == sum("bytes-sent"), "{sent}: {told}");
+        // Calls one by one are all that it made; what it made once the overlay was there is known exactly.
+        let of_all = |span: &Value| span["values"].as_object().cloned().expect("an object");
+        let called = spans.iter().flat_map(|span| of_all(span)).filter(|(name, _)| name.starts_with("called:"));
+        assert_eq!(called.filter_map(|(_, times)| times.as_u64()).sum::<u64>(), sum("calls"), "{told}");
+        let calls = report["syscalls"].as_array().expect("calls");
+        let made = |name: &str| calls.iter().find(|call| call["name"] == name).map_or(0, |call| number(call, "calls"));
+        for name in ["sendto", "read"] {
+            // At the end of an epoch they may have been few, and among the others.
+            let (told_of, others) = (sum(&format!("called:{name}")), sum("called:others"));
+            assert!(told_of > 0 && (told_of..=told_of + others).contains(&made(name)), "{name}: {told}");
+        }
         let is_next = |pair: &[Value]| number(&pair[0], "end_ns") == number(&pair[1], "begin_ns");
         assert!(spans.windows(2).all(is_next), "{told}");
     }

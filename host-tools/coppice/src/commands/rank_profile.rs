@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use coppice_api::overlay::{OTHER_NODES, ProfileQuery, RankProfileView, SENT_TO, SpanView};
+use coppice_api::overlay::{CALLED, OTHERS, ProfileQuery, RankProfileView, SENT_TO, SpanView};
 use coppice_api::{Client, counted};
 
 use crate::arguments::Profile;
@@ -74,28 +74,28 @@ fn text(view: &RankProfileView) -> String {
     });
     let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
     text.push_str(&table(&heading, rows));
-    text.push_str(&sent_to(spans));
+    let whom = |node: &str| if node == OTHERS { OTHERS.to_owned() } else { format!("node {node}") };
+    text.push_str(&tally("sent to", SENT_TO, spans, |node, bytes| format!("{} {}", whom(node), show_bytes(bytes))));
+    text.push_str(&tally("called", CALLED, spans, |call, times| format!("{call} {}", counted(times, "time"))));
     text
 }
 
-/// Where bytes went in all, most first.
-fn sent_to(spans: &[SpanView]) -> String {
+/// What came in all of what is tallied, most first: a line, if there is any.
+fn tally(what: &str, prefix: &str, spans: &[SpanView], show: impl Fn(&str, u64) -> String) -> String {
     let mut all = BTreeMap::<&str, u64>::new();
-    for (name, bytes) in spans.iter().flat_map(|span| &span.values) {
-        if let Some(node) = name.strip_prefix(SENT_TO) {
-            let sum = all.entry(node).or_default();
-            *sum = sum.saturating_add(*bytes);
+    for (name, amount) in spans.iter().flat_map(|span| &span.values) {
+        if let Some(of) = name.strip_prefix(prefix) {
+            let sum = all.entry(of).or_default();
+            *sum = sum.saturating_add(*amount);
         }
     }
     let mut all: Vec<(&str, u64)> = all.into_iter().collect();
     if all.is_empty() {
         return String::new();
     }
-    all.sort_by_key(|(_, bytes)| Reverse(*bytes));
-    let whom = |node: &str| if node == OTHER_NODES { "others".to_owned() } else { format!("node {node}") };
-    let each: Vec<String> =
-        all.into_iter().map(|(node, bytes)| format!("{} {}", whom(node), show_bytes(bytes))).collect();
-    format!("sent to {}\n", each.join(", "))
+    all.sort_by_key(|(_, amount)| Reverse(*amount));
+    let each: Vec<String> = all.into_iter().map(|(of, amount)| show(of, amount)).collect();
+    format!("{what} {}\n", each.join(", "))
 }
 
 /// A part of a whole, in percent; nothing of nothing.
@@ -122,8 +122,18 @@ mod tests {
             units: units.map(|(metric, unit)| (metric.into(), unit.into())).into(),
             spans: vec![
                 span(1, 1, &[("user", 250_000_000), ("network", 750_000_000), ("calls", 12), ("bytes-sent", 4096)]),
-                span(2, 1, &[("sent-to:4", 3000), ("sent-to:11", 1000)]),
-                span(5, 3, &[("network", 3_000_000_000), ("calls", 3), ("sent-to:11", 5000), ("sent-to:others", 90)]),
+                span(2, 1, &[("sent-to:4", 3000), ("sent-to:11", 1000), ("called:poll", 11), ("called:read", 1)]),
+                span(
+                    5,
+                    3,
+                    &[
+                        ("network", 3_000_000_000),
+                        ("calls", 3),
+                        ("sent-to:11", 5000),
+                        ("sent-to:others", 90),
+                        ("called:read", 2),
+                    ],
+                ),
             ],
         }
     }

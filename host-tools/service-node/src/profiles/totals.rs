@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use coppice_api::overlay::{EpochView, SpanView};
+use coppice_api::overlay::{CALLED, EpochView, OTHERS, SENT_TO, SpanView};
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::overlay::Metric;
 use rusqlite::{Transaction, params};
@@ -29,7 +29,7 @@ impl Profiles {
         )?;
         let mut rows = statement.query(params![clamped(job.0), rank.0])?;
         let mut spans: Vec<SpanView> = Vec::new();
-        let mut before = Values::new();
+        let mut before = Before::default();
         while let Some(row) = rows.next()? {
             let (generation, end_ns) = (row.get("generation")?, read(row, "end_ns")?);
             let so_far: String = row.get("so_far")?;
@@ -37,12 +37,10 @@ impl Profiles {
             // Each start of an overlay counts from its own beginning.
             let last = spans.last().filter(|last| last.generation == generation).map(|last| last.end_ns);
             if last.is_none() {
-                before.clear();
+                before = Before::default();
             }
             let begin_ns = last.map_or_else(|| read(row, "begun_ns"), Ok)?;
-            let values = difference(&before, &so_far);
-            // Of a node that is among the others for a while it is known what was sent there before.
-            before.extend(so_far);
+            let values = before.since(so_far);
             spans.push(SpanView { generation, begin_ns, end_ns, values });
         }
         spans.drain(..spans.len().saturating_sub(limit));
@@ -50,14 +48,54 @@ impl Profiles {
     }
 }
 
-/// What came since then; what is a gauge is as it is.
-fn difference(before: &Values, now: &Values) -> Values {
-    let is_gauge = |name: &str| Metric::ALL.into_iter().any(|metric| metric.name() == name && metric.unit().is_now());
-    let since = |(name, now): (&String, &u64)| {
-        let before = if is_gauge(name) { 0 } else { before.get(name).copied().unwrap_or_default() };
-        (name.clone(), now.saturating_sub(before))
-    };
-    now.iter().map(since).filter(|(_, value)| *value > 0).collect()
+/// What was told of a rank before.
+#[derive(Default)]
+struct Before {
+    /// Last.
+    last: Values,
+    /// Last of each: of a node that is among the others for a while it is known what was sent there before.
+    of_each: Values,
+}
+
+impl Before {
+    /// What came since then, if this is told now; what is a gauge is as it is.
+    fn since(&mut self, now: Values) -> Values {
+        let is_gauge =
+            |name: &str| Metric::ALL.into_iter().any(|metric| metric.name() == name && metric.unit().is_now());
+        let since = |(name, now): (&String, &u64)| {
+            let before = if is_gauge(name) { 0 } else { self.of_each.get(name).copied().unwrap_or_default() };
+            (name.clone(), now.saturating_sub(before))
+        };
+        let mut came: Values = now.iter().map(since).collect();
+        for prefix in [SENT_TO, CALLED] {
+            self.balance(prefix, &now, &mut came);
+        }
+        came.retain(|_, value| *value > 0);
+        self.of_each.extend(now.iter().map(|(name, value)| (name.clone(), *value)));
+        self.last = now;
+        came
+    }
+
+    /// What is among the others at one time may be told apart at another. All together it is exact: what came of those
+    /// that were not told apart last is no more than what is left by those that were, and what came of others is the
+    /// rest.
+    fn balance(&self, prefix: &str, now: &Values, came: &mut Values) {
+        let others = format!("{prefix}{OTHERS}");
+        came.remove(&others);
+        let sum = |values: &Values| {
+            let some = values.iter().filter(|(name, _)| name.starts_with(prefix));
+            some.fold(0_u64, |sum, (_, value)| sum.saturating_add(*value))
+        };
+        let mut left = sum(now).saturating_sub(sum(&self.last));
+        for is_new in [false, true] {
+            let of = |name: &str| name.starts_with(prefix) && self.last.contains_key(name) != is_new;
+            for (_, value) in came.iter_mut().filter(|(name, _)| of(name)) {
+                *value = (*value).min(left);
+                left -= *value;
+            }
+        }
+        came.insert(others, left);
+    }
 }
 
 /// Records what is told of single ranks in an epoch.
@@ -72,10 +110,15 @@ pub(super) fn add(transaction: &Transaction<'_>, job: JobId, view: &EpochView) -
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
     use std::time::{Duration, UNIX_EPOCH};
 
     use coppice_api::overlay::{EpochView, SpanView, TotalView};
     use coppice_protocol::ids::{JobId, Rank};
+    use proptest::collection::vec;
+    use proptest::{prop_assert_eq, proptest};
+
+    use super::{Before, CALLED, OTHERS, Values};
 
     use super::super::database::tests::{epoch, opened};
     use super::super::{ProfileOrder, Profiles};
@@ -136,10 +179,38 @@ mod tests {
         };
         let sent = [order(5, &[("1", 70), ("others", 5)]), order(6, &[("2", 80), ("others", 75)])];
         profiles.add(&sent).expect("room");
-        profiles.add(&[order(7, &[("1", 90), ("2", 80)])]).expect("room");
+        profiles.add(&[order(7, &[("1", 90), ("2", 80), ("others", 5)])]).expect("room");
+        // Of 60 that went to a new one, others that are told no longer had had 5, and 2 were sent.
+        profiles.add(&[order(8, &[("1", 92), ("2", 80), ("3", 60)])]).expect("room");
         let spans = profiles.of_rank(JobId(1), Rank(0), usize::MAX).expect("readable");
-        let last: Vec<_> = spans[2].values.iter().map(|(name, bytes)| (name.as_str(), *bytes)).collect();
-        assert_eq!(last, [("sent-to:1", 20)]);
+        let of = |span: &SpanView| span.values.iter().map(|(name, bytes)| (name.clone(), *bytes)).collect::<Vec<_>>();
+        let named =
+            |some: &[(&str, u64)]| some.iter().map(|(name, bytes)| (format!("sent-to:{name}"), *bytes)).collect();
+        let wanted: [Vec<_>; 4] = [
+            named(&[("1", 70), ("others", 5)]),
+            named(&[("2", 80)]),
+            named(&[("1", 20)]),
+            named(&[("1", 2), ("3", 55)]),
+        ];
+        assert_eq!(spans.iter().map(of).collect::<Vec<_>>(), wanted);
+    }
+
+    proptest! {
+        /// Whatever is told apart when: what came in all spans together is what there was in the end.
+        #[test]
+        fn what_came_adds_up(sent in vec(vec((0_u64..20, 0_u64..100), 0..12), 1..10)) {
+            let (mut before, mut all, mut came) = (Before::default(), [0_u64; 20], 0);
+            for some in sent {
+                some.into_iter().for_each(|(of, amount)| all[of as usize] += amount);
+                let mut most: Vec<(usize, u64)> = all.iter().copied().enumerate().filter(|(_, sum)| *sum > 0).collect();
+                most.sort_by_key(|(of, sum)| (Reverse(*sum), *of));
+                let others = most.split_off(most.len().min(8)).iter().map(|(_, sum)| sum).sum();
+                let mut now: Values = most.iter().map(|(of, sum)| (format!("{CALLED}{of}"), *sum)).collect();
+                now.insert(format!("{CALLED}{OTHERS}"), others);
+                came += before.since(now).values().sum::<u64>();
+                prop_assert_eq!(came, all.iter().sum::<u64>());
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use coppice_protocol::ids::Rank;
-use coppice_protocol::overlay::{Metric, NodeMetric, Part, Stacks, TopPeers, is_turn};
+use coppice_protocol::overlay::{Metric, NodeMetric, Part, Stacks, TopTallies, is_turn};
 use coppice_protocol::ranks::Ranks;
 
 use super::Job;
@@ -80,18 +80,23 @@ impl Checker {
     /// Of all ranks whose turn it is, and of no others, it is told what they have done so far.
     fn hear_totals(&self, part: &Part, job: &Job) -> Result<(), Violation> {
         let epoch = part.epoch();
-        let of = |(rank, values, sent_to): (Rank, _, &TopPeers)| {
-            let sent_to = sent_to.iter().filter_map(|(node, bytes)| Some((node?, bytes))).collect();
-            (rank, SoFar { values, sent_to })
+        let of = |(rank, values, tallies): (Rank, _, &TopTallies)| {
+            let sent_to = tallies.sent_to.iter().filter_map(|(node, bytes)| Some((node?, bytes))).collect();
+            let calls = tallies.calls.iter().filter_map(|(number, times)| Some((number?, times))).collect();
+            (rank, SoFar { values, sent_to, calls })
         };
         let told: BTreeMap<Rank, SoFar> = part.totals().iter().map(of).collect();
         let of_turn = part.ranks().of_job(job.size()).filter(|rank| is_turn(*rank, epoch, job.size()));
         ensure(of_turn.eq(told.keys().copied()), || format!("epoch {epoch} tells of {:?} what they did", told.keys()))?;
-        for (rank, SoFar { values, sent_to }) in told {
+        for (rank, SoFar { values, sent_to, calls }) in told {
             let mut so_far = self.so_far.get(&(epoch, rank)).cloned().unwrap_or_default();
             so_far.sent_to.retain(|_, bytes| *bytes > 0);
             ensure(sent_to == so_far.sent_to, || {
                 format!("epoch {epoch}: {rank:?} is told to have sent {sent_to:?}, not {:?}", so_far.sent_to)
+            })?;
+            so_far.calls.retain(|_, times| *times > 0);
+            ensure(calls == so_far.calls, || {
+                format!("epoch {epoch}: {rank:?} is told to have called {calls:?}, not {:?}", so_far.calls)
             })?;
             for metric in Metric::ALL.into_iter().filter(|metric| !metric.unit().is_now()) {
                 let (is, wanted) = (values[metric as usize], so_far.values[metric as usize]);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::overlay::{
-    self, CounterName, Deeds, Down, Gathered, METRICS, NODE_METRICS, NodeValues, Peers, Stacks, Up, Values,
+    self, CounterName, Deeds, Down, Gathered, METRICS, NODE_METRICS, NodeValues, Stacks, Tallies, Up, Values,
 };
 use coppice_protocol::ranks::Ranks;
 
@@ -37,11 +37,17 @@ pub(super) fn sent_to(rank: u32, epoch: u64) -> [(NodeId, u64); 2] {
     [(NodeId(rank % 7), epoch % 5), (NodeId(rank % 7 + 1), u64::from(rank) + epoch)]
 }
 
+/// How often a rank made a call in an epoch, by its number.
+pub(super) fn calls(rank: u32, epoch: u64) -> [(u16, u64); 2] {
+    [((rank % 5) as u16, epoch % 3), (7, u64::from(rank) + 1)]
+}
+
 /// What a rank has done in several epochs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SoFar {
     pub(super) values: Values,
     pub(super) sent_to: BTreeMap<NodeId, u64>,
+    pub(super) calls: BTreeMap<u16, u64>,
 }
 
 /// Where a rank was in an epoch, and how often: nowhere where another one was.
@@ -65,10 +71,11 @@ pub(super) fn counter(rank: u32, epoch: u64) -> Option<u64> {
     (rank % 3 == 1).then_some(u64::from(rank) * epoch)
 }
 
-fn peers(rank: u32, epoch: u64) -> Peers {
-    let mut peers = Peers::none();
-    sent_to(rank, epoch).into_iter().for_each(|(node, bytes)| peers.add(Some(node), bytes));
-    peers
+fn tallies(rank: u32, epoch: u64) -> Tallies {
+    let mut tallies = Tallies::default();
+    sent_to(rank, epoch).into_iter().for_each(|(node, bytes)| tallies.sent_to.add(Some(node), bytes));
+    calls(rank, epoch).into_iter().for_each(|(number, times)| tallies.calls.add(Some(number), times));
+    tallies
 }
 
 impl Node {
@@ -104,7 +111,7 @@ impl Node {
         let gathered = Gathered {
             ranks: ranks().map(|rank| (rank, values(rank.0, epoch))).collect(),
             counters: ranks().filter_map(|rank| Some((rank, vec![(name, counter(rank.0, epoch)?)]))).collect(),
-            sent_to: ranks().map(|rank| (rank, peers(rank.0, epoch))).collect(),
+            tallies: ranks().map(|rank| (rank, tallies(rank.0, epoch))).collect(),
             node: Some(node_values(self.id.0, epoch)),
         };
         gathered.ranks.keys().for_each(|rank| self.add(*rank, epoch));
@@ -118,7 +125,7 @@ impl Node {
         let name = CounterName::new(b"steps").expect("a name");
         for rank in self.ranks.clone().of_job(size) {
             let counters = counter(rank.0, epoch).map(|value| (name, value)).into_iter().collect();
-            let did = Deeds { values: values(rank.0, epoch), counters, sent_to: peers(rank.0, epoch) };
+            let did = Deeds { values: values(rank.0, epoch), counters, tallies: tallies(rank.0, epoch) };
             self.part.ended(rank, did, &stacks(rank.0, epoch));
             self.add(rank, epoch);
         }
@@ -134,5 +141,6 @@ impl Node {
         let so_far = self.so_far.entry(rank).or_default();
         so_far.values.iter_mut().zip(values(rank.0, epoch)).for_each(|(so_far, value)| *so_far += value);
         sent_to(rank.0, epoch).into_iter().for_each(|(node, bytes)| *so_far.sent_to.entry(node).or_default() += bytes);
+        calls(rank.0, epoch).into_iter().for_each(|(number, times)| *so_far.calls.entry(number).or_default() += times);
     }
 }

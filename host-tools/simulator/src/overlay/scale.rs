@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::overlay::{
-    self, Above, Down, Event, FrontEnd, Gathered, Layout, METRICS, NODE_METRICS, NodeValues, Peers, Subject, Up, Values,
+    self, Above, Down, Event, FrontEnd, Gathered, Layout, METRICS, NODE_METRICS, NodeValues, Subject, Tallies, Up,
+    Values,
 };
 use coppice_protocol::ranks::Ranks;
 
@@ -137,15 +138,21 @@ fn node_values(random: &mut Random) -> NodeValues {
     [(); NODE_METRICS].map(|()| random.between(10_000_000, 11_000_000))
 }
 
-/// Where a rank sends to: six neighbours, as in a cube.
-fn sent_to(node: u32, random: &mut Random) -> Peers {
-    let mut peers = Peers::none();
+/// Calls that a rank makes, by number: reads and writes, polls and waits, clocks and messages.
+const CALLS: [u16; 8] = [0, 1, 7, 20, 45, 202, 228, 232];
+
+/// Where a rank sends to: six neighbours, as in a cube; and what it calls.
+fn tallies(node: u32, random: &mut Random) -> Tallies {
+    let mut tallies = Tallies::default();
     for away in [1, 32, 1024] {
         for other in [node.wrapping_sub(away), node + away] {
-            peers.add(Some(NodeId(other % (1 << 14))), random.between(1_000_000, 1_010_000));
+            tallies.sent_to.add(Some(NodeId(other % (1 << 14))), random.between(1_000_000, 1_010_000));
         }
     }
-    peers
+    for number in CALLS {
+        tallies.calls.add(Some(number), random.between(100, 10_000));
+    }
+    tallies
 }
 
 /// Runs it.
@@ -226,7 +233,7 @@ impl World {
             Happens::EpochEnds(node, epoch) => {
                 let ranks: Vec<Rank> = ranks_of(&self.scale, node).of_job(u32::MAX).collect();
                 let gathered = Gathered {
-                    sent_to: ranks.iter().map(|rank| (*rank, sent_to(node, &mut self.random))).collect(),
+                    tallies: ranks.iter().map(|rank| (*rank, tallies(node, &mut self.random))).collect(),
                     ranks: ranks.into_iter().map(|rank| (rank, values(&mut self.random))).collect(),
                     node: Some(node_values(&mut self.random)),
                     ..Gathered::default()

@@ -4,26 +4,36 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use coppice_protocol::control::SyscallCount;
 use coppice_protocol::ids::Rank;
-use coppice_protocol::overlay::{CounterName, Deeds, Gathered, METRICS, Metric, NodeValues, Peers, Stacks, Values};
+use coppice_protocol::overlay::{
+    CounterName, Deeds, Gathered, METRICS, Metric, NodeValues, Peers, Stacks, Tallies, Values,
+};
 
 use super::auxiliary;
 use crate::process::Process;
 
-/// What is seen of a rank at once.
+/// What is seen of a rank at once: all of it is what it has done so far, so that whoever looks takes nothing away from
+/// who looks next.
 pub(super) struct Seen {
-    /// What it has done so far.
     values: Values,
     /// Counters that it offers.
     counters: Vec<(CounterName, u64)>,
-    /// Bytes that it sent to other nodes since it was seen last.
+    /// Bytes that it sent to other nodes.
     sent_to: Peers,
+    calls: Vec<SyscallCount>,
+}
+
+/// What a rank had done when it was looked at last.
+struct Before {
+    values: Values,
+    tallies: Tallies,
 }
 
 /// What ranks had done when they were looked at last, and the node.
 #[derive(Default)]
 pub(super) struct Samples {
-    ranks: BTreeMap<Rank, Values>,
+    ranks: BTreeMap<Rank, Before>,
     /// Ranks that have ended. Whoever looked at one before that may say so only now.
     ended: BTreeSet<Rank>,
     node: Option<NodeValues>,
@@ -38,7 +48,8 @@ impl Samples {
 
     /// Looks at a rank that has ended.
     pub(super) fn look_last(process: &Process) -> Seen {
-        Seen { values: process.values(), counters: process.offered.all(), sent_to: process.sent_to.take() }
+        let (values, calls) = process.deeds();
+        Seen { values, counters: process.offered.all(), sent_to: process.sent_to.so_far(), calls }
     }
 
     /// Where a rank was since this was asked last, as far as it was to be looked, and how often it is to be from now
@@ -57,33 +68,57 @@ impl Samples {
     }
 
     /// What a rank has done since it was looked at last, which has ended.
-    pub(super) fn ended(&mut self, rank: Rank, Seen { values, counters, sent_to }: Seen) -> Deeds {
+    pub(super) fn ended(&mut self, rank: Rank, seen: Seen) -> Deeds {
         let before = self.ranks.remove(&rank);
         self.ended.insert(rank);
-        Deeds { values: difference(before.as_ref(), &values), counters, sent_to }
+        let (deeds, _) = seen.since(before);
+        deeds
     }
 
     /// What they have done since then, if they have done this by now, and the node this.
     pub(super) fn since_last(&mut self, now: Vec<(Rank, Seen)>, node: NodeValues) -> Gathered {
         let mut gathered = Gathered::default();
-        for (rank, Seen { values, counters, sent_to }) in now {
+        for (rank, seen) in now {
             if self.ended.contains(&rank) {
                 continue;
             }
             // One that is data for a while is not seen, and goes on where it was.
-            gathered.ranks.insert(rank, difference(self.ranks.get(&rank), &values));
+            let (Deeds { values, counters, tallies }, now) = seen.since(self.ranks.remove(&rank));
+            gathered.ranks.insert(rank, values);
             if !counters.is_empty() {
                 gathered.counters.insert(rank, counters);
             }
-            if sent_to != Peers::none() {
-                gathered.sent_to.insert(rank, sent_to);
+            if tallies != Tallies::default() {
+                gathered.tallies.insert(rank, tallies);
             }
-            self.ranks.insert(rank, values);
+            self.ranks.insert(rank, now);
         }
         // Before that nobody has asked.
         let before = self.node.replace(node).unwrap_or(node);
         gathered.node = Some(auxiliary::since(&before, &node));
         gathered
+    }
+}
+
+impl Seen {
+    /// What came of it since it was `before`, and what it is now.
+    fn since(self, before: Option<Before>) -> (Deeds, Before) {
+        let Self { values, counters, sent_to, calls: made } = self;
+        let tallied = before.as_ref().map(|before| &before.tallies);
+        // The same numbers are told apart as before.
+        let mut calls = tallied.map(|tallies| tallies.calls.emptied()).unwrap_or_default();
+        for SyscallCount { number, calls: times, unknown: _ } in made {
+            calls.add(u16::try_from(number).ok(), times);
+        }
+        let now = Tallies { sent_to, calls };
+        let tallies = match tallied {
+            Some(Tallies { sent_to, calls }) => {
+                Tallies { sent_to: now.sent_to.since(sent_to), calls: now.calls.since(calls) }
+            }
+            None => now.clone(),
+        };
+        let did = difference(before.as_ref().map(|before| &before.values), &values);
+        (Deeds { values: did, counters, tallies }, Before { values, tallies: now })
     }
 }
 
@@ -106,13 +141,14 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    use coppice_protocol::ids::Rank;
-    use coppice_protocol::overlay::{CounterName, METRICS, Metric, NODE_METRICS, NodeMetric, Peers};
+    use coppice_protocol::control::SyscallCount;
+    use coppice_protocol::ids::{NodeId, Rank};
+    use coppice_protocol::overlay::{CounterName, METRICS, Metric, NODE_METRICS, NodeMetric, Peers, Tallies};
 
     use super::{Samples, Seen};
 
     fn seen(value: u64) -> Seen {
-        Seen { values: [value; METRICS], counters: Vec::new(), sent_to: Peers::none() }
+        Seen { values: [value; METRICS], counters: Vec::new(), sent_to: Peers::none(), calls: Vec::new() }
     }
 
     #[test]
@@ -143,6 +179,33 @@ mod tests {
         // Somebody had looked before it ended, and says so now: all that it did was told.
         let fifth = samples.since_last(vec![(Rank(3), seen(5)), (Rank(4), seen(11))], node(130));
         assert_eq!(fifth.ranks.into_keys().collect::<Vec<_>>(), [Rank(3)]);
+    }
+
+    /// Of a rank that was looked at just before it ended, and of which that is said later, nothing is missing and nothing
+    /// is told twice.
+    #[test]
+    fn what_is_tallied_is_what_came_since() {
+        let mut samples = Samples::default();
+        let has = |bytes: u64, calls: u64| {
+            let mut sent_to = Peers::none();
+            sent_to.add(Some(NodeId(4)), bytes);
+            let calls =
+                vec![SyscallCount { number: 1, calls, unknown: 0 }, SyscallCount { number: -1, calls, unknown: calls }];
+            Seen { sent_to, calls, ..seen(0) }
+        };
+        let tallies = |bytes: u64, calls: u64| {
+            let mut tallies = Tallies::default();
+            tallies.sent_to.add(Some(NodeId(4)), bytes);
+            [Some(1), None].into_iter().for_each(|number| tallies.calls.add(number, calls));
+            tallies
+        };
+        let mut told = |has: Seen| samples.since_last(vec![(Rank(3), has)], [0; NODE_METRICS]).tallies.remove(&Rank(3));
+        assert_eq!(told(has(10, 2)), Some(tallies(10, 2)));
+        assert_eq!(told(has(15, 3)), Some(tallies(5, 1)));
+        assert_eq!(told(has(15, 3)), None);
+        let looked_at = has(17, 4);
+        assert_eq!(samples.ended(Rank(3), has(18, 5)).tallies, tallies(3, 2));
+        assert!(samples.since_last(vec![(Rank(3), looked_at)], [0; NODE_METRICS]).tallies.is_empty());
     }
 
     #[test]

@@ -9,8 +9,10 @@
 //! A process that is made data and made again on its node goes on counting where it was. On another node, from a
 //! checkpoint, it begins anew, but for what its memory and files have counted.
 
+use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
+use coppice_protocol::control::SyscallCount;
 use coppice_protocol::overlay::{Metric, Values};
 
 use crate::executor::{self, Phase, PhaseTimes};
@@ -116,12 +118,14 @@ impl Process {
         }
     }
 
-    /// What it has done in its life, and is doing now: see [`Metric`]. All but its pages only grow.
-    pub(crate) fn values(&self) -> Values {
+    /// What it has done in its life, and is doing now: see [`Metric`]. All but its pages only grow. And its calls, one by
+    /// one, which add up to what is in there of calls.
+    pub(crate) fn deeds(&self) -> (Values, Vec<SyscallCount>) {
         let memory = self.space.lock().stats();
         let [_, read, written] = self.account.used();
-        let calls = self.counts.total();
-        self.threads.tell(|done| {
+        let by_number = self.counts.report();
+        let calls = by_number.iter().fold(0_u64, |sum, count| sum.wrapping_add(count.calls));
+        let values = self.threads.tell(|done| {
             Metric::ALL.map(|metric| match metric {
                 Metric::User => done.times[Phase::User as usize],
                 Metric::Kernel => done.times[Phase::Kernel as usize],
@@ -142,7 +146,8 @@ impl Process {
                 Metric::Turns => done.turns,
                 Metric::Signals => done.signals,
             })
-        })
+        });
+        (values, by_number)
     }
 
     /// Whether this address of the job's network is another node's.

@@ -94,15 +94,6 @@ impl Counts {
         told.len() < UNKNOWN_TOLD_MAX && told.insert(number.unwrap_or(OTHERS))
     }
 
-    /// How many calls were made.
-    pub(crate) fn total(&self) -> u64 {
-        let of = |core: &Arc<CoreCounts>| {
-            let counts = core.by_number.iter().chain([&core.others]);
-            counts.fold(0_u64, |sum, count| sum.wrapping_add(count.calls.load(Ordering::Relaxed)))
-        };
-        self.cores.lock().values().map(of).fold(0, u64::wrapping_add)
-    }
-
     /// What was counted, by number.
     pub(crate) fn report(&self) -> Vec<SyscallCount> {
         let cores = self.cores.lock();
@@ -140,7 +131,6 @@ mod tests {
         assert!(counts.unknown(&here, 512));
         assert!(!counts.unknown(&there, u64::MAX));
         let report = counts.report();
-        assert_eq!(counts.total(), 4);
         assert_eq!(
             report,
             [SyscallCount { number: 1, calls: 2, unknown: 0 }, SyscallCount { number: -1, calls: 2, unknown: 2 },]

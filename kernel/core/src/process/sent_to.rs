@@ -25,13 +25,13 @@ impl SentTo {
     pub(super) fn measure(&self, on: bool) {
         self.is_measured.store(on, Ordering::Relaxed);
         if !on {
-            drop(self.take());
+            drop(core::mem::take(&mut *self.peers.lock()));
         }
     }
 
-    /// What was sent since this was called last.
-    pub(crate) fn take(&self) -> Peers {
-        core::mem::replace(&mut *self.peers.lock(), Peers::none())
+    /// What was sent since somebody wants to know.
+    pub(crate) fn so_far(&self) -> Peers {
+        self.peers.lock().clone()
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::super::stacks::tests::BYTES_MAX;
 use super::super::{
-    Above, BackEnds, CounterName, Deeds, Event, Gathered, METRICS, Metric, NODE_METRICS, Peers, Stacks, Up,
+    Above, BackEnds, CounterName, Deeds, Event, Gathered, METRICS, Metric, NODE_METRICS, Stacks, Tallies, Up,
 };
 use super::{FILE, Overlay, ranks};
 use crate::ids::{NodeId, Rank};
@@ -20,7 +20,7 @@ fn what_ranks_did_until_they_ended_is_in_their_epoch_and_counted_once() {
     stacks.add(&[7], 3);
     let back_ends = overlay.back_ends.get_mut(&node).expect("a node");
     for rank in ranks(1).iter() {
-        let did = Deeds { values: [10; METRICS], counters: Vec::new(), sent_to: Peers::none() };
+        let did = Deeds { values: [10; METRICS], counters: Vec::new(), tallies: Tallies::default() };
         back_ends.ended(rank, did, &stacks);
     }
     let last = back_ends.last(6).expect("they have ended");
@@ -56,7 +56,7 @@ fn what_ranks_did_to_their_end_comes_before_that_if_an_epoch_ends_between() {
     overlay.end_epoch(5, 0..4);
     let back_ends = overlay.back_ends.get_mut(&NodeId(1)).expect("a node");
     for rank in ranks(1).iter() {
-        let did = Deeds { values: [10; METRICS], counters: Vec::new(), sent_to: Peers::none() };
+        let did = Deeds { values: [10; METRICS], counters: Vec::new(), tallies: Tallies::default() };
         back_ends.ended(rank, did, &Stacks::none());
     }
     back_ends.submit(6, &Gathered::default());
@@ -81,8 +81,9 @@ fn what_a_node_says_last_fits_into_a_message() {
     for (index, first) in (0..).zip((0..ranks).step_by(16)) {
         back_ends.attach(Ranks::range(Rank(first), 16), Above::Process { index, node: NodeId(index) });
     }
-    let mut sent_to = Peers::none();
-    (0..100).for_each(|node| sent_to.add(Some(NodeId(u32::MAX - node)), u64::MAX >> 8));
+    let mut tallies = Tallies::default();
+    (0..100).for_each(|node| tallies.sent_to.add(Some(NodeId(u32::MAX - node)), u64::MAX >> 8));
+    (0..100).for_each(|number| tallies.calls.add(Some(u16::MAX - number), u64::MAX >> 8));
     let values = |rank: u32, epoch: u64| {
         let mut value = u64::from(rank) << 56 | epoch;
         [(); METRICS].map(|()| {
@@ -98,14 +99,14 @@ fn what_a_node_says_last_fits_into_a_message() {
         let gathered = Gathered {
             ranks: (0..ranks).map(|rank| (Rank(rank), values(rank, epoch))).collect(),
             counters: (0..ranks).map(|rank| (Rank(rank), counters())).collect(),
-            sent_to: (0..ranks).map(|rank| (Rank(rank), sent_to.clone())).collect(),
+            tallies: (0..ranks).map(|rank| (Rank(rank), tallies.clone())).collect(),
             node: Some([u64::MAX; NODE_METRICS]),
         };
         back_ends.submit(epoch, &gathered);
         while back_ends.poll_transmit().is_some() {}
     }
     for rank in 0..ranks {
-        let did = Deeds { values: values(rank, 7), counters: counters(), sent_to: sent_to.clone() };
+        let did = Deeds { values: values(rank, 7), counters: counters(), tallies: tallies.clone() };
         back_ends.ended(Rank(rank), did, &Stacks::none());
     }
     let last = back_ends.last(7).expect("something was said");

@@ -4,14 +4,15 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use coppice_api::overlay::{
-    AlikeView, BarView, COUNTER, EpochView, MetricView, MissingView, OTHER_NODES, OverlayState, ProcessView, SENT_TO,
-    SpanView, TopView, TotalView,
+    AlikeView, BarView, CALLED, COUNTER, EpochView, MetricView, MissingView, OTHERS, OverlayState, ProcessView,
+    SENT_TO, SpanView, TopView, TotalView,
 };
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::overlay::{
-    Alike, FrontEnd, Metric, NodeMetric, Part, Share, Source, Standing, Summary, TopPeers, Unit, Values,
+    Alike, FrontEnd, Metric, NodeMetric, Part, Share, Source, Standing, Summary, TopTallies, Unit, Values,
 };
 use coppice_protocol::ranks::Ranks;
+use coppice_protocol::syscalls;
 
 use super::in_ranges;
 use crate::limits::OVERLAY_BARS_MAX;
@@ -105,23 +106,31 @@ pub(super) fn epoch_view(front_end: &FrontEnd, part: &Part, came_ns: u64) -> Epo
     }
 }
 
-fn total_view((rank, values, sent_to): (Rank, Values, &TopPeers)) -> TotalView {
+fn total_view((rank, values, tallies): (Rank, Values, &TopTallies)) -> TotalView {
     let some = Metric::ALL.into_iter().map(|metric| (metric.name().to_owned(), values[metric as usize]));
     let some = some.filter(|(_, value)| *value > 0);
-    let name = |node: Option<NodeId>| {
-        let node = node.map_or_else(|| OTHER_NODES.to_owned(), |node| node.to_string());
-        format!("{SENT_TO}{node}")
+    let others = || OTHERS.to_owned();
+    let node = |node: Option<NodeId>| node.map_or_else(others, |node| node.to_string());
+    let sent = tallies.sent_to.iter().map(|(to, bytes)| (format!("{SENT_TO}{}", node(to)), bytes));
+    let call = |number: Option<u16>| {
+        let name =
+            |number: u16| syscalls::name(i32::from(number)).map_or_else(|| number.to_string(), ToOwned::to_owned);
+        number.map_or_else(others, name)
     };
-    let sent = sent_to.iter().map(|(node, bytes)| (name(node), bytes));
-    TotalView { rank: rank.0, values: some.chain(sent).collect() }
+    let called = tallies.calls.iter().map(|(number, times)| (format!("{CALLED}{}", call(number)), times));
+    TotalView { rank: rank.0, values: some.chain(sent).chain(called).collect() }
 }
 
 /// What values of ranks count, by their names.
 pub(crate) fn units(spans: &[SpanView]) -> BTreeMap<String, String> {
     let metrics = Metric::ALL.into_iter().map(|metric| (metric.name().to_owned(), unit(metric.unit()).to_owned()));
     let names = spans.iter().flat_map(|span| span.values.keys());
-    let sent = names.filter(|name| name.starts_with(SENT_TO)).map(|name| (name.clone(), unit(Unit::Bytes).to_owned()));
-    metrics.chain(sent).collect()
+    let tallied = names.filter_map(|name| {
+        let kinds = [(SENT_TO, Unit::Bytes), (CALLED, Unit::Times)];
+        let (_, of) = kinds.into_iter().find(|(prefix, _)| name.starts_with(prefix))?;
+        Some((name.clone(), unit(of).to_owned()))
+    });
+    metrics.chain(tallied).collect()
 }
 
 /// Of nobody there is nothing to be said.
@@ -179,7 +188,7 @@ mod tests {
 
     use coppice_protocol::ids::{NodeId, Rank};
     use coppice_protocol::overlay::{
-        CounterName, Counters, FrontEnd, Layout, METRICS, Metric, NODE_METRICS, NodeMetric, Part, Peers, Subject,
+        CounterName, Counters, FrontEnd, Layout, METRICS, Metric, NODE_METRICS, NodeMetric, Part, Subject, Tallies,
         Totals,
     };
     use coppice_protocol::ranks::Ranks;
@@ -202,11 +211,12 @@ mod tests {
             values[Metric::Page as usize] = u64::from(rank) * 100;
             let name = CounterName::new(b"steps").expect("a name");
             let counters = Counters::of(Rank(rank), counter.map(|value| (name, value)));
-            let mut peers = Peers::none();
-            peers.add(Some(NodeId(9)), u64::from(rank) * 7);
-            peers.add(None, 1);
+            let mut tallies = Tallies::default();
+            tallies.sent_to.add(Some(NodeId(9)), u64::from(rank) * 7);
+            tallies.sent_to.add(None, 1);
+            [Some(0), Some(511), None].into_iter().for_each(|number| tallies.calls.add(number, u64::from(rank) + 1));
             let part =
-                Part::of(5, Rank(rank), &values).with(counters).with_totals(Totals::of(Rank(rank), &values, &peers));
+                Part::of(5, Rank(rank), &values).with(counters).with_totals(Totals::of(Rank(rank), &values, &tallies));
             all.merge(&part).expect("others");
         }
         let mut values = [0; NODE_METRICS];
@@ -238,6 +248,10 @@ mod tests {
         assert_eq!((view.totals[2].rank, calls(0), calls(2)), (3, None, Some(12)));
         let sent = |name: &str| view.totals[2].values.get(name).copied();
         assert_eq!((sent("sent-to:9"), sent("sent-to:others"), sent("sent-to:3")), (Some(21), Some(1), None));
+        assert_eq!(
+            ["called:read", "called:511", "called:others", "called:write"].map(sent),
+            [Some(4), Some(4), Some(4), None]
+        );
         assert_eq!((view.node_count, view.nodes.len()), (1, NODE_METRICS));
         assert_eq!(of(&view.nodes, "cores"), ("count".into(), 1, 2, 7, 7));
         assert_eq!(of(&view.nodes, "idle"), ("ns".into(), 1, 0, 7, 7));

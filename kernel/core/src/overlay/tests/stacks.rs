@@ -136,7 +136,7 @@ fn what_a_rank_does_to_its_end_is_told_before_that_is_known() {
         overlay.pass(passes_ms * MS);
         overlay.end_rank();
         // It does nothing more, though here it goes on.
-        let user_ns = overlay.bench.process.values()[Metric::User as usize];
+        let user_ns = overlay.bench.process.deeds().0[Metric::User as usize];
         let said: Vec<Up> = overlay.said.lock().drain(..).collect();
         assert!(matches!(said.as_slice(), [.., Up::Last { .. }]), "{said:?}");
         said.into_iter().for_each(|message| overlay.front_end.handle(NODE, message, executor::now_ns()));

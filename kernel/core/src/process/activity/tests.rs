@@ -24,12 +24,12 @@ const SHIPPED_NS: u64 = 10 * MS;
 
 impl Rank {
     fn value(&self, metric: Metric) -> u64 {
-        self.bench.process.values()[metric as usize]
+        self.bench.process.deeds().0[metric as usize]
     }
 
     /// Where its time went, ns.
     fn times(&self) -> Vec<(Metric, u64)> {
-        let values = self.bench.process.values();
+        let values = self.bench.process.deeds().0;
         let times = Metric::ALL.into_iter().filter(|metric| metric.unit() == Unit::Nanoseconds);
         times.map(|metric| (metric, values[metric as usize])).filter(|(_, ns)| *ns > 0).collect()
     }
@@ -189,10 +189,10 @@ fn all_time_of_a_thread_goes_somewhere_and_none_twice() {
     let began_ns = executor::now_ns();
     rank.bench.process.measure(true);
     rank.start(&steps);
-    let mut before = rank.bench.process.values();
+    let mut before = rank.bench.process.deeds().0;
     for _ in 0..500 {
         pass(17 * MS + 345_678);
-        let values = rank.bench.process.values();
+        let values = rank.bench.process.deeds().0;
         let is_growing = |metric: &Metric| values[*metric as usize] >= before[*metric as usize];
         assert!(Metric::ALL.iter().all(is_growing));
         before = values;
@@ -311,21 +311,21 @@ fn a_process_that_was_data_goes_on_counting() {
     bench.state.deeds.signal();
     bench.state.deeds.sent(5);
     let time = bench.put(0, timespec(5_000 * MS).bytes());
-    let before = bench.process.values();
+    let before = bench.process.deeds().0;
     let (bench, _) = bench.frozen_while(nr::NANOSLEEP, &[time, 0], |_| {});
     assert!(bench.state.clock.is_measured());
-    let after = bench.process.values();
+    let after = bench.process.deeds().0;
     for metric in [Metric::Signals, Metric::BytesSent, Metric::Calls] {
         assert!(after[metric as usize] >= before[metric as usize], "{metric:?}");
     }
     bench.state.deeds.signal();
-    assert_eq!(bench.process.values()[Metric::Signals as usize], 2);
+    assert_eq!(bench.process.deeds().0[Metric::Signals as usize], 2);
 }
 
 #[test]
 fn signals_that_handlers_and_calls_take_are_counted() {
     let bench = Bench::new(&[]);
-    let signals = || bench.process.values()[Metric::Signals as usize];
+    let signals = || bench.process.deeds().0[Metric::Signals as usize];
     let usr1 = bench.put(0, &(1_u64 << 9).to_le_bytes());
     assert_eq!(bench.call(nr::RT_SIGPROCMASK, &[0, usr1, 0, 8]), 0);
     assert_eq!(bench.call(nr::KILL, &[bench.process.identity.pid.into(), 10]), 0);

@@ -363,7 +363,7 @@ fn memory_that_is_gone_is_an_error() {
 
 /// What a rank is said to have sent to other nodes, and received.
 fn moved(bench: &Bench) -> (u64, u64) {
-    let values = bench.process.values();
+    let values = bench.process.deeds().0;
     (values[Metric::BytesSent as usize], values[Metric::BytesReceived as usize])
 }
 
@@ -401,17 +401,16 @@ fn it_is_known_to_which_nodes_bytes_were_sent_while_somebody_wants_to_know() {
     let two = two();
     let (one, _) = connection(&two);
     assert_eq!(send(&two.one, one, b"nobody wants to know"), 20);
-    assert_eq!(two.one.process.sent_to.take(), Peers::none());
+    assert_eq!(two.one.process.sent_to.so_far(), Peers::none());
     two.one.process.measure(true);
     assert_eq!(send(&two.one, one, b"there"), 5);
     assert_eq!(send(&two.one, one, b"!"), 1);
     let mut peers = Peers::none();
     peers.add(two.one.process.job.world.id_of(JobNode(1)), 6);
-    assert_eq!(two.one.process.sent_to.take(), peers);
-    assert_eq!(two.one.process.sent_to.take(), Peers::none(), "it was told");
+    assert_eq!(two.one.process.sent_to.so_far(), peers);
     assert_eq!(send(&two.one, one, b"?"), 1);
     two.one.process.measure(false);
-    assert_eq!(two.one.process.sent_to.take(), Peers::none());
+    assert_eq!(two.one.process.sent_to.so_far(), Peers::none());
 }
 
 #[test]
