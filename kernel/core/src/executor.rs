@@ -46,7 +46,7 @@ pub use run_time::RunTime;
 pub use sections::{Section, forget_sections, longest_section_ns, section_begins, section_ends, section_is_none};
 #[cfg(not(any(target_os = "none", all(test, feature = "model"))))]
 pub use simulated::SimulatedCore;
-pub(crate) use task::{TASK_BYTES, spawn_program_on};
+pub(crate) use task::{TASK_BYTES, spawn_aside, spawn_program_on};
 pub use task::{TaskHandle, TooManyTasks, in_turns, spawn, spawn_on, spawn_program};
 pub(crate) use timer::{Alarm, alarm};
 pub use timer::{Sleep, sleep, sleep_until};

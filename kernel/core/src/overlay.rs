@@ -98,7 +98,7 @@ impl Overlays {
             }
         })));
         let running = Task::of(&of_job);
-        if executor::spawn_program(async move { running.run().await }).is_err() {
+        if executor::spawn_aside(async move { running.run().await }).is_err() {
             self.end(job.id);
             return Err(Errno::EAGAIN);
         }

@@ -213,6 +213,16 @@ pub fn tasks() -> usize {
     (0..cores()).map(|core| numbered(core).tasks_alive.load(Ordering::Relaxed)).sum()
 }
 
+/// The core with the fewest tasks, on which a further one disturbs others least.
+pub(super) fn least_busy() -> usize {
+    last_with_fewest(cores(), |core| numbered(core).tasks_alive.load(Ordering::Relaxed))
+}
+
+/// Of several the last, as core 0 has the kernel's.
+pub(super) fn last_with_fewest(cores: usize, tasks: impl Fn(usize) -> usize) -> usize {
+    (0..cores).rev().min_by_key(|core| tasks(*core)).unwrap_or_default()
+}
+
 /// Has a core come back from the program it runs, or look once more at what there is to do before it goes into one or
 /// halts.
 pub fn interrupt(core: usize) {

@@ -9,7 +9,7 @@ use core::task::{Context, Poll, Waker};
 
 use coppice_hal::heap::block_bytes;
 
-use super::core_state::{CoreState, current, numbered};
+use super::core_state::{CoreState, current, least_busy, numbered};
 use super::queued::Queued;
 use super::run_time::RunTime;
 use crate::limits::TURN_NS;
@@ -215,6 +215,15 @@ pub fn spawn_on(core: usize, future: impl Future<Output = ()> + Send + 'static) 
 /// As [`spawn`].
 pub fn spawn_program(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
     start(current(), Some(AtomicU64::new(TURN_NS)), None, None, future)
+}
+
+/// As [`spawn_program`], for what is to disturb programs as little as it can: on a core that has nothing else to do, if
+/// there is one.
+///
+/// # Errors
+/// As [`spawn`].
+pub(crate) fn spawn_aside(future: impl Future<Output = ()> + Send + 'static) -> Result<TaskHandle, TooManyTasks> {
+    start(numbered(least_busy()), Some(AtomicU64::new(TURN_NS)), None, None, future)
 }
 
 /// As [`spawn_program`], on another core, noting in `run_time` how long the program has it. [`TASK_BYTES`] were charged

@@ -9,6 +9,7 @@ use super::{
     Either, Elapsed, Notify, Stalled, TooManyTasks, WaitQueue, compute, give_way, now_ns, oneshot, others_are_ready,
     programs_first, race, run_to_end, sleep, sleep_until, spawn, spawn_program, timeout, yield_now,
 };
+use super::core_state::last_with_fewest;
 use crate::limits::{TASKS_MAX, TURN_NS};
 
 /// A log that tasks write to.
@@ -40,6 +41,12 @@ fn tasks_take_turns() {
     }
     assert_eq!(run_to_end(sleep(1)), Ok(()));
     assert_eq!(log.take(), [0, 1, 2, 10, 11, 12]);
+}
+
+#[test]
+fn what_is_to_be_aside_is_where_least_is_and_not_with_the_kernels_tasks() {
+    let on = |tasks: &[usize]| last_with_fewest(tasks.len(), |core| tasks[core]);
+    assert_eq!([on(&[9]), on(&[9, 0]), on(&[9, 1, 1]), on(&[3, 2, 4]), on(&[])], [0, 1, 2, 1, 0]);
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl Overlays {
                         continue;
                     };
                     let this = self.clone();
-                    let spawned = executor::spawn_program(async move {
+                    let spawned = executor::spawn_aside(async move {
                         if let Err(error) = this.hear(&*wire, address).await {
                             log::debug!("overlay: connection with {address}: {error}");
                             wire.abort();

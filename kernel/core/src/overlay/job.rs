@@ -232,7 +232,7 @@ impl OfJob {
         }
         for node in outcome.called {
             let calls = Task::of(self);
-            if executor::spawn_program(async move { line::speak(&calls, node).await }).is_err() {
+            if executor::spawn_aside(async move { line::speak(&calls, node).await }).is_err() {
                 // The next message tries again.
                 self.give_up(node);
             }

@@ -1,4 +1,4 @@
-//! What calls say of themselves for [`crate::process::Process::values`]: what the time counts as in which they wait,
+//! What calls say of themselves for [`crate::process::Process::deeds`]: what the time counts as in which they wait,
 //! and what they move to and from other nodes.
 
 use crate::executor::Phase;
