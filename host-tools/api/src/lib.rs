@@ -33,6 +33,7 @@ pub mod presence;
 pub mod program;
 pub mod ras;
 pub mod retain;
+pub mod show;
 pub mod stacks;
 pub mod staging;
 pub mod stream;

@@ -1,9 +1,9 @@
 //! Printing tables and JSON.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anyhow::Context;
+pub(crate) use coppice_api::show::harmless;
 use serde::Serialize;
 use tabled::builder::Builder;
 use tabled::settings::Style;
@@ -45,17 +45,6 @@ pub(crate) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>
     lines.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Text that may have come from anywhere, such as what a program gave as its reason: what a terminal would obey is
-/// escaped. Line breaks are for whoever prints it.
-pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
-    let is_bad = |c: char| c.is_control() && c != '\n';
-    if !text.contains(is_bad) {
-        return text.into();
-    }
-    let escape = |c: char| if is_bad(c) { c.escape_debug().to_string() } else { c.to_string() };
-    text.chars().map(escape).collect::<String>().into()
-}
-
 /// A value that may be missing.
 pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
@@ -63,12 +52,10 @@ pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{harmless, table};
+    use super::table;
 
     #[test]
-    fn what_a_terminal_would_obey_is_escaped() {
-        assert_eq!(harmless("plain ü\n"), "plain ü\n");
-        assert_eq!(harmless("a\x1b[2J\tb\r\u{9b}"), "a\\u{1b}[2J\\tb\\r\\u{9b}");
+    fn a_row_is_a_line_that_a_terminal_does_not_obey() {
         let text = table(&["A"], [vec!["x\ny\x07".into()]]);
         assert_eq!(text, " A\n x\\ny\\u{7}\n");
     }

@@ -8,6 +8,7 @@ use coppice_api::limits::{
     SAMPLE_HZ_MAX, SAMPLE_HZ_MIN,
 };
 use coppice_api::link::Bandwidth;
+pub(crate) use coppice_api::show::{show_bytes, show_loss, show_ns, show_ranges, show_rate};
 use jiff::Timestamp;
 
 /// `64M`, `1G`, `512MiB`: bytes, in powers of 1024, a whole number of MiB.
@@ -147,60 +148,11 @@ fn split(text: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| text.split_at(end))
 }
 
-/// Bytes for people.
-pub(crate) fn show_bytes(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
-    }
-}
-
-/// Bits per second for people, such as were given.
-pub(crate) fn show_rate(bits_per_s: u64) -> String {
-    let units = [("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)];
-    match units.into_iter().find(|(_, factor)| bits_per_s >= 10 * factor || bits_per_s.is_multiple_of(*factor)) {
-        Some((unit, factor)) => format!("{} {unit}bit/s", bits_per_s as f64 / factor as f64),
-        None => format!("{bits_per_s} bit/s"),
-    }
-}
-
-/// A share of a million in percent, as it was given.
-pub(crate) fn show_loss(ppm: u32) -> String {
-    format!("{}%", f64::from(ppm) / 10_000.0)
-}
-
-/// A span of time for people.
-pub(crate) fn show_ns(ns: u64) -> String {
-    match ns {
-        0..10_000 => format!("{ns} ns"),
-        10_000..10_000_000 => format!("{:.0} µs", ns as f64 / 1e3),
-        10_000_000..10_000_000_000 => format!("{:.0} ms", ns as f64 / 1e6),
-        _ => format!("{:.1} s", ns as f64 / 1e9),
-    }
-}
-
 /// A moment for people: UTC, as ISO 8601 has it.
 pub(crate) fn show_time(ns: u64) -> String {
     // All of these moments lie before the year 2600, and the library's end with the year 9999.
     let moment = Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::MAX);
     moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
-}
-
-/// Numbers as ranges: `0-3,7`.
-pub(crate) fn show_ranges(numbers: &[u32]) -> String {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for number in sorted {
-        match ranges.last_mut() {
-            Some((_, last)) if *last == number || last.checked_add(1) == Some(number) => *last = number,
-            _ => ranges.push((number, number)),
-        }
-    }
-    let show = |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    ranges.iter().map(show).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -261,17 +213,9 @@ mod tests {
 
     #[test]
     fn showing() {
-        assert_eq!(show_ranges(&[3, 0, 1, 7, 2, 9, 8]), "0-3,7-9");
-        assert_eq!(show_ranges(&[]), "");
-        assert_eq!(show_ranges(&[5]), "5");
         assert_eq!(show_time(0), "1970-01-01 00:00:00Z");
         assert_eq!(show_time(951_827_696_000_000_000), "2000-02-29 12:34:56Z");
         assert_eq!(show_time(1_798_761_599_999_999_999), "2026-12-31 23:59:59Z");
         assert_eq!(show_time(u64::MAX), "2554-07-21 23:34:33Z");
-        assert_eq!(show_bytes(1536), "1.5 KiB");
-        let rates = [1, 9_600, 12_500, 100_000_000, 1_000_000_000, 2_500_000_000].map(show_rate);
-        assert_eq!(rates, ["1 bit/s", "9600 bit/s", "12.5 kbit/s", "100 Mbit/s", "1 Gbit/s", "2500 Mbit/s"]);
-        assert_eq!([0, 500, 10_000, 1_000_000, 1].map(show_loss), ["0%", "0.05%", "1%", "100%", "0.0001%"]);
-        assert_eq!(show_ns(1_500_000_000), "1500 ms");
     }
 }
