@@ -37,11 +37,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("coppice-qemu", &[]),
     ("coppice-fabric", &["coppice-protocol"]),
     ("coppice-api", &["coppice-protocol"]),
+    ("coppice-explain", &["coppice-api"]),
     ("coppice-storage", &["coppice-protocol"]),
     ("coppice-symbols", &["coppice-protocol"]),
     ("coppice-io-node", &["coppice-protocol", "coppice-endpoint", "coppice-fabric", "coppice-storage"]),
     ("coppice-service-node", &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu", "coppice-storage"]),
-    ("coppice", &["coppice-api", "coppice-qemu", "coppice-symbols"]),
+    ("coppice", &["coppice-api", "coppice-explain", "coppice-qemu", "coppice-symbols"]),
     (
         "coppice-simulator",
         &[
