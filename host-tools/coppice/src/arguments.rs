@@ -4,6 +4,7 @@ mod automatic;
 mod checkpoint;
 mod core;
 mod detached;
+mod explain;
 mod gdb;
 mod job_options;
 mod link;
@@ -29,6 +30,7 @@ use coppice_qemu::processor::Processor;
 pub(crate) use self::checkpoint::{Checkpoint, Checkpoints, Restart};
 pub(crate) use self::core::Core;
 pub(crate) use self::detached::{Attach, Logs, Wait};
+pub(crate) use self::explain::Explain;
 pub(crate) use self::gdb::Gdb;
 pub(crate) use self::link::Link;
 pub(crate) use self::metrics::Metrics;
@@ -103,6 +105,8 @@ pub(crate) enum Command {
     Top(Top),
     /// Show one job: how each rank ended and what it cost
     Job(Job),
+    /// Say why a job took as long as it did, or failed, and what to try
+    Explain(Explain),
     /// List programs that were run and files that were staged, and which nodes hold them
     Programs(Listing),
     /// Have nodes give back the pages of programs and the staged files that they hold

@@ -7,6 +7,7 @@ pub(crate) mod console;
 pub(crate) mod core;
 pub(crate) mod doctor;
 pub(crate) mod down;
+pub(crate) mod explain;
 pub(crate) mod forget;
 pub(crate) mod gdb;
 pub(crate) mod job;

@@ -60,6 +60,7 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Link(link) => commands::link::link(&client()?, link).await?,
         Command::Jobs(jobs) => commands::listings::jobs(&client()?, jobs).await?,
         Command::Job(job) => commands::job::job(&client()?, job).await?,
+        Command::Explain(explain) => commands::explain::explain(&client()?, explain).await?,
         Command::Programs(listing) => commands::listings::programs(&client()?, listing.json).await?,
         Command::Forget(forget) => commands::forget::forget(&client()?, forget).await?,
         Command::Ras(ras) => commands::listings::ras(&client()?, ras).await?,

@@ -108,7 +108,7 @@ fn verbs(cluster: &Cluster) -> BTreeSet<String> {
 }
 
 /// Commands that end by themselves or not, on a cluster whose job 1 has ended and whose job 2 runs, and how.
-const OTHERS: [&[&str]; 34] = [
+const OTHERS: [&[&str]; 35] = [
     &["stage", BUSYBOX],
     &["nodes"],
     &["nodes", "--links"],
@@ -137,6 +137,7 @@ const OTHERS: [&[&str]; 34] = [
     &["overlay", "2", "on", "--rate", "10"],
     &["overlay", "2"],
     &["profile", "2"],
+    &["explain", "2"],
     &["metrics"],
     &["core", "2", "0", "--output", "/dev/shm/coppice-verbs.core"],
     &["gdb", "2", "0"],
