@@ -23,6 +23,7 @@ mod detached_ends;
 mod elsewhere;
 mod every_write;
 mod exhaustion;
+mod explain;
 mod faults;
 mod frozen;
 mod full_disk;
