@@ -40,6 +40,7 @@ pub(crate) const HOST_PACKAGES: &[&str] = &[
     "coppice-core",
     "coppice-simulator",
     "coppice-api",
+    "coppice-dashboard",
     "coppice-explain",
     "coppice-fabric",
     "coppice-io-node",

@@ -42,7 +42,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("coppice-symbols", &["coppice-protocol"]),
     ("coppice-io-node", &["coppice-protocol", "coppice-endpoint", "coppice-fabric", "coppice-storage"]),
     ("coppice-service-node", &["coppice-protocol", "coppice-api", "coppice-fabric", "coppice-qemu", "coppice-storage"]),
-    ("coppice", &["coppice-api", "coppice-explain", "coppice-qemu", "coppice-symbols"]),
+    ("coppice-dashboard", &["coppice-api", "coppice-explain", "coppice-symbols"]),
+    ("coppice", &["coppice-api", "coppice-dashboard", "coppice-explain", "coppice-qemu", "coppice-symbols"]),
     (
         "coppice-simulator",
         &[

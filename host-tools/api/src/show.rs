@@ -2,6 +2,11 @@
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
+
+use crate::job::{JobView, RankOutcome, RankView};
+use crate::signal;
+
 /// Bytes for people.
 #[must_use]
 pub fn show_bytes(bytes: u64) -> String {
@@ -40,6 +45,14 @@ pub fn show_ns(ns: u64) -> String {
     }
 }
 
+/// A moment for people, ns since 1970: UTC, as ISO 8601 has it.
+#[must_use]
+pub fn show_time(ns: u64) -> String {
+    // All of these moments lie before the year 2600, and the library's end with the year 9999.
+    let moment = Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::MAX);
+    moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
 /// Numbers as ranges: `0-3,7`.
 #[must_use]
 pub fn show_ranges(numbers: &[u32]) -> String {
@@ -56,11 +69,34 @@ pub fn show_ranges(numbers: &[u32]) -> String {
     ranges.iter().map(show).collect::<Vec<_>>().join(",")
 }
 
+/// How a rank ended, in short.
+#[must_use]
+pub fn show_end(rank: &RankView) -> String {
+    match (rank.outcome, rank.exit, rank.signal) {
+        (RankOutcome::Exited, Some(status), _) => format!("exit {status}"),
+        (RankOutcome::Signalled, _, Some(number)) => signal::name(number).into_owned(),
+        (RankOutcome::NotStarted, ..) => "not started".to_owned(),
+        (RankOutcome::Lost, ..) => "lost".to_owned(),
+        _ => "?".to_owned(),
+    }
+}
+
+/// A job's program as the user gave it, with its arguments, in one harmless line.
+#[must_use]
+pub fn show_command(job: &JobView) -> String {
+    std::iter::once(&job.name).chain(&job.arguments).map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether this has what is around it read from right to left, or otherwise than it stands there.
+const fn turns_text(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// Text that may have come from anywhere, such as what a program gave as its reason: what a terminal would obey is
-/// escaped. Line breaks are for whoever prints it.
+/// escaped, and what shows text in another order than it has. Line breaks are for whoever prints it.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    let is_bad = |c: char| c.is_control() && c != '\n';
+    let is_bad = |c: char| c.is_control() && c != '\n' || turns_text(c);
     if !text.contains(is_bad) {
         return text.into();
     }
@@ -92,5 +128,6 @@ mod tests {
     fn what_a_terminal_would_obey_is_escaped() {
         assert_eq!(harmless("plain ü\n"), "plain ü\n");
         assert_eq!(harmless("a\x1b[2J\tb\r\u{9b}"), "a\\u{1b}[2J\\tb\\r\\u{9b}");
+        assert_eq!(harmless("\u{202e}txt.exe"), "\\u{202e}txt.exe");
     }
 }

@@ -11,6 +11,7 @@ mod link;
 mod metrics;
 mod objects;
 mod overlay;
+mod report;
 mod run;
 mod stage;
 mod top;
@@ -36,6 +37,7 @@ pub(crate) use self::link::Link;
 pub(crate) use self::metrics::Metrics;
 pub(crate) use self::objects::Objects;
 pub(crate) use self::overlay::{Overlay, OverlayAction, Profile, Samples};
+pub(crate) use self::report::Report;
 pub(crate) use self::run::Run;
 pub(crate) use self::stage::{Stage, StageNodes};
 pub(crate) use self::top::Top;
@@ -126,6 +128,8 @@ pub(crate) enum Command {
     Overlay(Overlay),
     /// Show where the time of a job's ranks went, as its overlay recorded it
     Profile(Profile),
+    /// Write all that is known of a job to a file, as a page for a browser
+    Report(Report),
     /// List what the ranks of a job have open: files, pipes, sockets, timers and the like
     Objects(Objects),
     /// Write a core file of a rank that runs, for a debugger; the rank goes on

@@ -20,6 +20,7 @@ pub(crate) mod orders;
 pub(crate) mod overlay;
 pub(crate) mod profile;
 mod rank_profile;
+pub(crate) mod report;
 pub(crate) mod samples;
 pub(crate) mod stage;
 mod transfers;

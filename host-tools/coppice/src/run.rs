@@ -23,6 +23,7 @@ use coppice_api::checkpoint::Continuation;
 use coppice_api::client::JobStream;
 use coppice_api::job::{EXIT_COPPICE, JobDetail, JobView, KillOrder, RankOutcome, Submission};
 use coppice_api::path::bytes;
+use coppice_api::show::show_end;
 use coppice_api::signal::SIGINT;
 use coppice_api::stream::{JobEvent, StreamFrame};
 use coppice_api::{ByteString, Client, shown};
@@ -36,7 +37,6 @@ use self::input::Input;
 use self::output::{Output, OutputError};
 use self::trace::Trace;
 use crate::arguments::Run;
-use crate::commands::job::end_of;
 use crate::failure::say;
 use crate::progress;
 use crate::show::{print, print_json};
@@ -386,6 +386,6 @@ fn signalled(detail: &JobDetail) -> Option<String> {
         "job {job}: rank {} on node {} was ended by {}{reason}{others}; see `coppice ras --job {job}`",
         first.rank,
         first.node,
-        end_of(first)
+        show_end(first)
     ))
 }

@@ -8,8 +8,7 @@ use coppice_api::limits::{
     SAMPLE_HZ_MAX, SAMPLE_HZ_MIN,
 };
 use coppice_api::link::Bandwidth;
-pub(crate) use coppice_api::show::{show_bytes, show_loss, show_ns, show_ranges, show_rate};
-use jiff::Timestamp;
+pub(crate) use coppice_api::show::{show_bytes, show_loss, show_ns, show_ranges, show_rate, show_time};
 
 /// `64M`, `1G`, `512MiB`: bytes, in powers of 1024, a whole number of MiB.
 pub(crate) fn parse_memory(text: &str) -> Result<u64, String> {
@@ -146,13 +145,6 @@ pub(crate) fn parse_bandwidth(text: &str) -> Result<u64, String> {
 fn split(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
-}
-
-/// A moment for people: UTC, as ISO 8601 has it.
-pub(crate) fn show_time(ns: u64) -> String {
-    // All of these moments lie before the year 2600, and the library's end with the year 9999.
-    let moment = Timestamp::from_nanosecond(ns.into()).unwrap_or(Timestamp::MAX);
-    moment.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
 #[cfg(test)]

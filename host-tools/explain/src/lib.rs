@@ -3,8 +3,8 @@
 //! [`explain`] is given all that is known of a job ([`Evidence`]) and looks at it by one rule after the other; each is
 //! a module that states its rule and has its thresholds as constants. What a rule finds is a [`Finding`]: the cause,
 //! what it cost, a sentence with its numbers, and what to try. Findings are ordered by what they cost; how a job
-//! failed comes before that. Nothing is asked for here and nothing printed, so that a terminal, a page and a file may
-//! say the same.
+//! failed comes before that. Nothing is printed here, so that a terminal, a page and a file may say the same; only
+//! `gather` asks for anything.
 //!
 //! | module | what it finds |
 //! | --- | --- |
@@ -21,6 +21,7 @@ mod cores;
 mod disk;
 mod failure;
 mod finding;
+mod gather;
 mod input;
 mod link;
 mod locks;

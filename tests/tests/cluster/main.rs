@@ -56,6 +56,7 @@ mod pmix;
 mod pmix_own;
 mod ranks;
 mod regions;
+mod report;
 mod retention;
 mod retention_abuse;
 mod retention_endurance;

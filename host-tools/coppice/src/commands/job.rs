@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use coppice_api::checkpoint::CheckpointPolicy;
-use coppice_api::job::{JobDetail, JobView, RankOutcome, RankView, SpawnedBy};
+use coppice_api::job::{JobDetail, JobView, RankView, SpawnedBy};
 use coppice_api::output::OutputView;
+use coppice_api::show::{show_command, show_end};
 use coppice_api::staging::StagedView;
-use coppice_api::{Client, counted, shown, signal};
+use coppice_api::{Client, counted, shown};
 
 use super::checkpoints::cost as show_cost;
-use super::listings::{command, run_time};
+use super::listings::run_time;
 use super::transfers;
 use crate::arguments::Job;
 use crate::show::{print, print_json, table};
@@ -26,7 +27,7 @@ fn describe(detail: &JobDetail) -> String {
     let job = &detail.job;
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "job {}: {}", job.job, command(job));
+    let _ = writeln!(text, "job {}: {}", job.job, show_command(job));
     if let Some(checkpoint) = job.restarted_from {
         let _ = writeln!(text, "restarted from checkpoint {checkpoint}");
     }
@@ -131,7 +132,7 @@ fn ranks_table(ranks: &[RankView]) -> String {
         vec![
             rank.rank.to_string(),
             rank.node.to_string(),
-            end_of(rank),
+            show_end(rank),
             show_ns(rank.counters.launch_ns),
             show_ns(rank.counters.run_ns),
             rank.pages_retained.to_string(),
@@ -162,17 +163,6 @@ fn unknown_calls(ranks: &[RankView]) -> Vec<String> {
         None => format!("number {number} ({count} times)"),
     };
     counts.into_iter().map(show).collect()
-}
-
-/// How a rank ended, in short.
-pub(crate) fn end_of(rank: &RankView) -> String {
-    match (rank.outcome, rank.exit, rank.signal) {
-        (RankOutcome::Exited, Some(status), _) => format!("exit {status}"),
-        (RankOutcome::Signalled, _, Some(number)) => signal::name(number).into_owned(),
-        (RankOutcome::NotStarted, ..) => "not started".to_owned(),
-        (RankOutcome::Lost, ..) => "lost".to_owned(),
-        _ => "?".to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use coppice_api::node::NodeView;
 use coppice_api::program::ProgramView;
 use coppice_api::ras::RasQuery;
 use coppice_api::retain::LastProgram;
+use coppice_api::show::show_command;
 use coppice_api::{Client, counted};
 
 use crate::arguments::{Jobs, Ras};
@@ -88,7 +89,7 @@ fn jobs_table(jobs: &[JobView]) -> String {
             show_ranges(&job.nodes),
             show_time(job.submitted_at_ns),
             run_time(job),
-            command(job),
+            show_command(job),
             job.reason.clone().unwrap_or_default(),
         ]
     };
@@ -165,11 +166,6 @@ pub(crate) async fn ras(client: &Client, ras: &Ras) -> anyhow::Result<()> {
 
 fn short(hash: &str) -> &str {
     hash.get(..HASH_DIGITS).unwrap_or(hash)
-}
-
-/// A job's program and arguments.
-pub(crate) fn command(job: &JobView) -> String {
-    std::iter::once(&job.name).chain(&job.arguments).map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// From its start to its end, or to now.

@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::Context;
 use coppice_api::stacks::StacksView;
 use coppice_api::{Client, counted, shown};
+use coppice_dashboard::samples::stacks;
 use coppice_symbols::limits::LOOK_UP_TIME_MAX;
-use coppice_symbols::{Profile, Row, Stack, Symbols};
+use coppice_symbols::{Profile, Row, Symbols};
 
 use crate::arguments::Samples;
 use crate::failure::say;
@@ -55,22 +56,13 @@ pub(crate) async fn top(client: &Client, job: u64) -> anyhow::Result<Option<Stri
     Ok(Some(text(&view, &profile.top(ROWS_MAX))))
 }
 
-fn stacks(view: &StacksView) -> Vec<Stack> {
-    view.stacks.iter().map(|stack| (stack.frames.clone(), stack.count)).collect()
-}
-
-/// The names of the job's program, or of none of its functions if they cannot be had.
+/// The names of the job's program; it is said if there are none.
 fn symbols(view: &StacksView) -> Symbols {
-    let path = String::from_utf8_lossy(&view.name);
-    let program = path.rsplit('/').next().unwrap_or_default();
-    let found = match &view.program_file {
-        Some(file) => Symbols::open(program, file).map_err(|error| error.to_string()),
-        None => Err("its program is not kept any more".to_owned()),
-    };
-    found.unwrap_or_else(|why| {
+    let (symbols, why) = coppice_dashboard::samples::symbols(view);
+    if let Some(why) = why {
         say(&format!("functions of job {} have no names: {why}", view.job));
-        Symbols::without_file(program)
-    })
+    }
+    symbols
 }
 
 fn heading(view: &StacksView) -> String {
@@ -89,7 +81,7 @@ fn text(view: &StacksView, rows: &[Row]) -> String {
 }
 
 /// Writes a file, or standard output.
-fn put(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+pub(super) fn put(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if path.as_os_str() == OsStr::new("-") {
         return print_bytes(bytes);
     }
@@ -99,9 +91,9 @@ fn put(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use coppice_api::stacks::{StackView, StacksView};
-    use coppice_symbols::{Row, Symbols};
+    use coppice_symbols::Row;
 
-    use super::{put, symbols, text};
+    use super::{put, text};
 
     fn view() -> StacksView {
         StacksView {
@@ -123,14 +115,6 @@ mod tests {
         insta::assert_snapshot!(text(&view(), &rows));
         let unknown = text(&StacksView { sample_hz: None, samples: 1, ..view() }, &[]);
         assert_eq!(unknown.lines().next(), Some("1 sample"));
-    }
-
-    #[test]
-    fn without_its_file_a_program_has_its_name() {
-        assert_eq!(symbols(&view()).program(), "solve");
-        let gone = StacksView { program_file: Some("/no/such/file".into()), ..view() };
-        assert_eq!(symbols(&gone).program(), "solve");
-        assert!(Symbols::open("solve", "/no/such/file".as_ref()).is_err());
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! What `top` says of one job, rank or node.
 
 use coppice_api::node::NodeView;
+use coppice_api::show::show_command;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::fetch::Seen;
-use super::lists::{OfJob, command_line, lasted_ns};
+use super::lists::{OfJob, lasted_ns};
 use crate::show::{harmless, or_dash};
 use crate::units::{show_bytes, show_ns, show_ranges};
 
@@ -29,7 +30,7 @@ pub(super) fn about(all: &OfJob<'_>, now_ns: u64) -> Line<'static> {
             " {} · {} ranks on {nodes}{reason} · {}",
             or_dash(lasted_ns(job, now_ns).map(show_ns)),
             job.ranks,
-            command_line(job)
+            show_command(job)
         )),
     ])
 }

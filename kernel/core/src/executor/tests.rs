@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 
 use spin::Mutex;
 
+use super::core_state::last_with_fewest;
 use super::{
     Either, Elapsed, Notify, Stalled, TooManyTasks, WaitQueue, compute, give_way, now_ns, oneshot, others_are_ready,
     programs_first, race, run_to_end, sleep, sleep_until, spawn, spawn_program, timeout, yield_now,
 };
-use super::core_state::last_with_fewest;
 use crate::limits::{TASKS_MAX, TURN_NS};
 
 /// A log that tasks write to.
