@@ -14,7 +14,8 @@ use crate::units::{show_bytes, show_ns, show_ranges};
 /// Things that time goes to that are named in a list.
 const SHARES: usize = 2;
 
-/// What a program is called, with its arguments: without where it is, so that in a list there is room for what tells it from others.
+/// What a program is called, with its arguments: without where it is, so that in a list there is room for what tells it
+/// from others.
 fn short_command_line(job: &JobView) -> String {
     let name = job.name.to_string();
     let file = name.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&name).to_owned();

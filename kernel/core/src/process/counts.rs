@@ -96,20 +96,26 @@ impl Counts {
 
     /// What was counted, by number.
     pub(crate) fn report(&self) -> Vec<SyscallCount> {
-        let cores = self.cores.lock();
-        let count = |number, of: &dyn Fn(&CoreCounts) -> [u64; 2]| {
-            let [calls, unknown] = cores.values().fold([0, 0], |sum, core| {
-                let [calls, unknown] = of(core);
-                [sum[0] + calls, sum[1] + unknown]
-            });
-            SyscallCount { number, calls, unknown }
+        // An overlay asks again and again, so most numbers are to cost next to nothing: those that were never called.
+        let cores: Vec<Arc<CoreCounts>> = self.cores.lock().values().map(Arc::clone).collect();
+        let sum = |of: &dyn Fn(&CoreCounts) -> &Count, what: fn(&Count) -> &AtomicU64| {
+            cores.iter().fold(0_u64, |sum, core| sum.wrapping_add(what(of(core)).load(Ordering::Relaxed)))
         };
-        let read = |count: &Count| [count.calls.load(Ordering::Relaxed), count.unknown.load(Ordering::Relaxed)];
-        let by_number = (0..SYSCALL_NUMBERS_MAX)
-            .zip(0..)
-            .map(|(index, number)| count(number, &|core: &CoreCounts| read(&core.by_number[index])));
-        let others = count(OTHERS, &|core: &CoreCounts| read(&core.others));
-        by_number.chain([others]).filter(|count| count.calls > 0).collect()
+        let mut report = Vec::new();
+        let mut add = |number, of: &dyn Fn(&CoreCounts) -> &Count| {
+            let calls = sum(of, |count| &count.calls);
+            if calls > 0 {
+                report.push(SyscallCount { number, calls, unknown: sum(of, |count| &count.unknown) });
+            }
+        };
+        for (index, number) in (0..SYSCALL_NUMBERS_MAX).zip(0..) {
+            let is_any = |core: &Arc<CoreCounts>| core.by_number[index].calls.load(Ordering::Relaxed) > 0;
+            if cores.iter().any(is_any) {
+                add(number, &|core| &core.by_number[index]);
+            }
+        }
+        add(OTHERS, &|core| &core.others);
+        report
     }
 }
 
