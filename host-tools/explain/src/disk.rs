@@ -44,8 +44,8 @@ pub(crate) fn find(evidence: &Evidence, times: &Times<'_>) -> Option<(Finding, u
     let often = most_often(evidence)
         .map_or_else(String::new, |(name, calls)| format!(", most often in {name} ({})", counted(calls, "call")));
     let text = format!(
-        "The disk is slow for what the job does: {} waited for files for {} of their time, {} in all{often}, and read and \
-         wrote {} meanwhile, {per_second} for each second of waiting.",
+        "The disk is slow for what the job does: {} waited for files for {} of their time, {} in all{often}, and \
+         read and wrote {} meanwhile, {per_second} for each second of waiting.",
         its_ranks(view.ranks),
         percent(times.share_ppm("file")),
         show_ns(waited),

@@ -17,6 +17,9 @@ use crate::{Cause, Evidence, Finding, memory};
 /// Linux's number of the signal by which ranks are ended from outside.
 pub(crate) const SIGKILL: u8 = 9;
 
+/// Signals that a program's own faults and `abort` bring. Any other was sent by somebody.
+const OF_FAULTS: [&str; 7] = ["SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS"];
+
 /// What an event of this kind is the cause of, if it can end a job.
 fn cause_of(kind: &str) -> Option<Cause> {
     match kind {
@@ -130,7 +133,11 @@ fn ended(rank: &RankView) -> (Cause, String) {
         (RankOutcome::NotStarted, ..) => (Cause::NotStarted, "could not be started".to_owned()),
         (RankOutcome::Lost, ..) => (Cause::NodeLost, "was lost with its node".to_owned()),
         (_, Some(status), _) => (Cause::Failed, format!("exited with status {status}")),
-        (_, _, Some(number)) => (Cause::Crash, format!("was ended by {}", signal::name(number))),
+        (_, _, Some(number)) => {
+            let name = signal::name(number);
+            let cause = if OF_FAULTS.contains(&&*name) { Cause::Crash } else { Cause::Ended };
+            (cause, format!("was ended by {name}"))
+        }
         _ => (Cause::Failed, "ended in a way that is not known".to_owned()),
     }
 }
@@ -153,7 +160,7 @@ fn by_rank(evidence: &Evidence, first: &RankView) -> Finding {
     let job = view.job;
     match cause {
         Cause::Crash => finding.try_this("Have a core file written when it crashes, for gdb", "coppice run --core …"),
-        Cause::NodeLost | Cause::NotStarted => {
+        Cause::NodeLost | Cause::NotStarted | Cause::Ended => {
             finding.try_this("See what else happened to it", format!("coppice ras --job {job}"))
         }
         _ if view.output.is_some_and(|output| !output.given_back) => {

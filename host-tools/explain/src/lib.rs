@@ -8,7 +8,7 @@
 //!
 //! | module | what it finds |
 //! | --- | --- |
-//! | `failure`, `blame`, `memory` | what happened first to a job that failed, and what it led to; memory that was short |
+//! | `failure`, `blame`, `memory` | what happened first to a job that failed, what that led to; memory that was short |
 //! | `queue`, `start` | waiting for nodes, being loaded |
 //! | `uneven` | one slow rank, work that is unevenly spread |
 //! | `link`, `disk`, `pages`, `input`, `locks`, `cores` | what ranks waited for |
@@ -92,6 +92,17 @@ impl Evidence {
     }
 }
 
+/// How much waiting for the network without a reason counts: one that is known comes first if it cost half as much.
+const UNEXPLAINED_PARTS: u64 = 2;
+
+/// By what findings are ordered, ns.
+fn weight(finding: &Finding) -> u64 {
+    match finding.cause {
+        Cause::Network => finding.lost_ns / UNEXPLAINED_PARTS,
+        _ => finding.lost_ns,
+    }
+}
+
 /// Says of a job what stands out: how it failed, then what cost it time, the most first. There is always a finding.
 #[must_use]
 pub fn explain(evidence: &Evidence) -> Explanation {
@@ -120,7 +131,7 @@ pub fn explain(evidence: &Evidence) -> Explanation {
         findings.extend(uneven::by_record(evidence));
     }
     findings.extend(start::find(evidence, times.as_ref()));
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.lost_ns));
+    findings.sort_by_key(|finding| std::cmp::Reverse(weight(finding)));
     // How it failed comes first, whatever else cost time.
     let failed = failure::find(evidence);
     let has_failed = failed.is_some();

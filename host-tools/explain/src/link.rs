@@ -1,13 +1,13 @@
 //! Waiting for the network, and a link that is slow.
 //!
-//! Files and pages come over the same links. So if a link that the job uses – of one of its nodes or of their I/O nodes –
-//! is bad, waiting for the network, files and pages is held against it together; else it is waiting for the network
-//! alone, what comes of waiting for slow ranks not included. It counts from a fifth of the time on. A link is bad if it is
-//! cut or was in the job's time, loses frames, or delays or limits them more than any that is meant to be fast. Of links
-//! there is only what they are like now.
+//! Files and pages come over the same links. So if a link that the job uses – of one of its nodes or of their I/O
+//! nodes – is bad, waiting for the network, files and pages is held against it together; else it is waiting for the
+//! network alone, what comes of waiting for slow ranks not included. It counts from a fifth of the time on. A link is
+//! bad if it is cut or was in the job's time, loses frames, or delays or limits them more than any that is meant to be
+//! fast. Of links there is only what they are like now.
 
 use coppice_api::link::{DirectionView, LinkShape, LinkView, Station};
-use coppice_api::show::{show_bytes, show_loss, show_ns, show_rate};
+use coppice_api::show::{show_bytes, show_loss, show_ns, show_ranges, show_rate};
 
 use crate::times::Times;
 use crate::words::{its_ranks, numbered, percent};
@@ -108,12 +108,16 @@ fn was_cut(evidence: &Evidence) -> Vec<u32> {
 /// Stations as people call them, and as `coppice link` takes them.
 fn named(stations: &[Station]) -> (String, String) {
     let nodes: Vec<u32> = stations.iter().filter_map(|station| station.node()).collect();
-    let mut io_nodes = stations.iter().filter(|station| station.node().is_none());
-    let mut all: Vec<String> = (!nodes.is_empty()).then(|| numbered("node", &nodes)).into_iter().collect();
-    all.extend(io_nodes.clone().map(|station| format!("I/O node {station}")));
-    let ranges = (!nodes.is_empty()).then(|| coppice_api::show::show_ranges(&nodes));
-    let command: Vec<String> = ranges.into_iter().chain(io_nodes.by_ref().map(ToString::to_string)).collect();
-    (all.join(" and "), command.join(","))
+    let (mut names, mut words) = (Vec::new(), Vec::new());
+    if !nodes.is_empty() {
+        names.push(numbered("node", &nodes));
+        words.push(show_ranges(&nodes));
+    }
+    for io_node in stations.iter().filter(|station| station.node().is_none()) {
+        names.push(format!("I/O node {io_node}"));
+        words.push(io_node.to_string());
+    }
+    (names.join(" and "), words.join(","))
 }
 
 /// Looks for it. Of the waiting for others so much has been explained already, ns.
@@ -152,9 +156,9 @@ pub(crate) fn find(evidence: &Evidence, times: &Times<'_>, blamed_ns: u64) -> Op
         return None;
     }
     let cut = was_cut(evidence);
-    if !cut.is_empty() {
-        let text = format!("The link of {} was cut for a while: {waited}{sent}.", numbered("node", &cut),);
-        let command = format!("coppice ras --job {}", evidence.view().job);
+    if let Some(first) = cut.first() {
+        let text = format!("The link of {} was cut for a while: {waited}{sent}.", numbered("node", &cut));
+        let command = format!("coppice ras --node {first}");
         return Some(Finding::new(Cause::SlowLink, network_ns, &text).try_this("See when it was", command));
     }
     let beside = match blamed_ns {

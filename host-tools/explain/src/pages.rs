@@ -1,9 +1,9 @@
 //! Page storms: ranks that wait for pages again and again.
 //!
-//! It counts if ranks lose a fifth of their time by it. Pages of the program come once, from the I/O node, and are kept;
-//! as long as an epoch has at least half as many of these as it has faults, it is the program that is being loaded, which
-//! is what `start` tells of. What remains are pages of files that are mapped, which come again whenever they are mapped
-//! again or memory was short.
+//! It counts if ranks lose a fifth of their time by it. Pages of the program come once, from the I/O node, and are
+//! kept; as long as an epoch has at least half as many of these as it has faults, it is the program that is being
+//! loaded, which is what `start` tells of. What remains are pages of files that are mapped, which come again whenever
+//! they are mapped again or memory was short.
 
 use coppice_api::counted;
 use coppice_api::overlay::EpochView;
@@ -42,8 +42,8 @@ pub(crate) fn find(evidence: &Evidence, times: &Times<'_>) -> Option<(Finding, u
     }
     let (faults, fetched) = (times.sum("faults"), times.sum("pages-fetched"));
     let text = format!(
-        "A storm of page faults holds the job up: {} waited for pages for {} of their time, {} in all, in {}; {} ({}) of \
-         the program came from the I/O node, the rest are pages of files that are mapped.",
+        "A storm of page faults holds the job up: {} waited for pages for {} of their time, {} in all, in {}; {} ({}) \
+         of the program came from the I/O node, the rest are pages of files that are mapped.",
         its_ranks(evidence.view().ranks),
         percent(times.share_ppm("page")),
         show_ns(times.sum("page")),

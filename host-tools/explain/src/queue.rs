@@ -1,8 +1,8 @@
 //! Waiting for nodes.
 //!
-//! It counts if a job still waits, or has waited for at least a tenth of the time since it was submitted and long enough
-//! to be noticed. Who had the nodes meanwhile is known from the other jobs: each held its nodes from when it was given
-//! them to its end. The one that held most, nodes times time, is named first.
+//! It counts if a job still waits, or has waited for at least a tenth of the time since it was submitted and long
+//! enough to be noticed. Who had the nodes meanwhile is known from the other jobs: each held its nodes from when it
+//! was given them to its end. The one that held most, nodes times time, is named first.
 
 use std::cmp::Reverse;
 

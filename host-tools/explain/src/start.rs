@@ -3,8 +3,8 @@
 //! That is the time from when it has nodes until all ranks run – which has the transfer of what is staged –, and what
 //! ranks waited for pages of the program while these came (`pages::is_loading`), with the kernel's work for that. It
 //! counts from three tenths of the job's time on, but only if at least one rank did not find the program in its node's
-//! memory: that another start takes long is not for want of pages. If it took less, it is told of at the end how much of
-//! the program came, and of files, if that is worth a word.
+//! memory: that another start takes long is not for want of pages. If it took less, it is told of at the end how much
+//! of the program came, and of files, if that is worth a word.
 
 use coppice_api::counted;
 use coppice_api::job::{JobView, RankCounters};
@@ -44,12 +44,19 @@ pub(crate) fn find(evidence: &Evidence, times: Option<&Times<'_>>) -> Option<Fin
     if ppm < LOST_PPM_MIN || lost_ns < LOST_NS_MIN || warm >= view.ranks {
         return None;
     }
+    if view.running_at_ns.is_none() && !evidence.has_ended() {
+        let text =
+            format!("It is still being loaded: it has nodes since {}, and not all ranks run.", show_ns(before_ns));
+        let finding = Finding::new(Cause::ColdStart, lost_ns, &text);
+        return Some(finding.try_this("See what else happens to it", format!("coppice ras --job {}", view.job)));
+    }
     let fetched = counted_by_ranks(evidence, |counters| counters.pages_fetched).max(fetched_by_epochs);
     let staged = view.staged.iter().fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
     let staged = if staged == 0 { String::new() } else { format!(" and {} were staged", show_bytes(staged)) };
     let text = format!(
-        "It was a cold start: {} ({} of its time with nodes) went to being loaded, {} before all ranks ran and {} while \
-         they waited for pages of the program; {warm} of {} found it in the node's memory, {} ({}) were fetched{staged}.",
+        "It was a cold start: {} ({} of its time with nodes) went to being loaded, {} before all ranks ran and \
+         {} while they waited for pages of the program; {warm} of {} found it in the node's memory, {} ({}) were \
+         fetched{staged}.",
         show_ns(lost_ns),
         percent(ppm.min(WHOLE_PPM)),
         show_ns(before_ns),

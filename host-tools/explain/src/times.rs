@@ -24,6 +24,8 @@ pub(crate) struct Times<'a> {
     whole_ns: u128,
     /// That passed, ns.
     elapsed_ns: u64,
+    /// Of that, what epochs there are of, ns: of long jobs some were thinned out.
+    gathered_ns: u64,
     /// Threads of a rank on average, at least one.
     threads: u64,
 }
@@ -64,9 +66,12 @@ impl<'a> Times<'a> {
         // It began amid its first epoch and ended amid its last, and may have been over before that was.
         let since_ns = evidence.view().started_at_ns.map_or(spanned_ns, |at| evidence.end_ns().saturating_sub(at));
         let elapsed_ns = spanned_ns.min(since_ns).max(1);
+        let gathered_ns = narrow(epochs.iter().map(|epoch| u128::from(epoch.period_ns)).sum());
+        let gathered_ns = gathered_ns.clamp(1, elapsed_ns);
         let ranks = u128::from(evidence.view().ranks.max(1));
-        let threads = narrow((whole_ns + ranks * u128::from(elapsed_ns) / 2) / (ranks * u128::from(elapsed_ns)));
-        Some(Self { epochs, whole_ns, elapsed_ns, threads: threads.max(1) })
+        let one_each = ranks * u128::from(gathered_ns);
+        let threads = narrow((whole_ns + one_each / 2) / one_each);
+        Some(Self { epochs, whole_ns, elapsed_ns, gathered_ns, threads: threads.max(1) })
     }
 
     fn sum_in(epochs: &[EpochView], metric: &str) -> u128 {
@@ -108,6 +113,13 @@ impl<'a> Times<'a> {
         narrow(u128::from(self.elapsed_ns) * u128::from(ppm.min(WHOLE_PPM)) / u128::from(WHOLE_PPM))
     }
 
+    /// How much of the time that passed it is what a rank lost in all epochs together, with all of its threads, ns.
+    pub(crate) fn of_rank_ns(&self, all_threads_ns: u128) -> u64 {
+        let in_epochs = u128::from(narrow(all_threads_ns) / self.threads);
+        let all = in_epochs * u128::from(self.elapsed_ns) / u128::from(self.gathered_ns);
+        narrow(all).min(self.elapsed_ns)
+    }
+
     /// Which part of the time that passed this is, millionths.
     pub(crate) fn part_ppm(&self, ns: u64) -> u64 {
         narrow(u128::from(ns.min(self.elapsed_ns)) * u128::from(WHOLE_PPM) / u128::from(self.elapsed_ns))
@@ -127,10 +139,8 @@ impl<'a> Times<'a> {
             lost += most.min(mean + others).max(mean);
             own += mean;
         }
-        // Both are of a rank, and so of all of its threads.
-        let ranks = |ns: u128| (narrow(ns) / self.threads).min(self.elapsed_ns);
-        let lost_ns = ranks(lost);
-        HeldUp { lost_ns, of_others_ns: lost_ns.saturating_sub(ranks(own)) }
+        let lost_ns = self.of_rank_ns(lost);
+        HeldUp { lost_ns, of_others_ns: lost_ns.saturating_sub(self.of_rank_ns(own)) }
     }
 
     /// Who has most of something, and how much, over all epochs: as far as epochs name who has much of it.

@@ -2,6 +2,7 @@
 
 use coppice_api::counted;
 use coppice_api::job::JobView;
+use coppice_api::show::show_ranges;
 
 /// Longest name of a program that is shown whole, characters.
 const NAME_CHARACTERS_MAX: usize = 48;
@@ -54,7 +55,7 @@ pub(crate) fn others(count: usize, what: &str) -> String {
 /// Numbers behind a word that has a plural: `node 3`, `nodes 0-2,4`.
 pub(crate) fn numbered(what: &str, numbers: &[u32]) -> String {
     let plural = if numbers.len() == 1 { "" } else { "s" };
-    format!("{what}{plural} {}", coppice_api::show::show_ranges(numbers))
+    format!("{what}{plural} {}", show_ranges(numbers))
 }
 
 #[cfg(test)]

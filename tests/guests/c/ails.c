@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 #define THREADS 4
-/* What a rank that is slow does between two barriers, turns. */
-#define PIECE 8000000L
+/* What a rank that is slow does between two barriers, turns: far more than a barrier takes on a busy host. */
+#define PIECE 32000000L
 #define PAGE 4096
 
 static int pmi, rank, size;
@@ -78,7 +78,7 @@ static void *one_of_many(void *which) {
     long me = (long)which;
     while (now_ns() < end_ns) {
         sem_wait(&turn[me]);
-        compute(PIECE / 2);
+        compute(PIECE / 8);
         sem_post(&turn[(me + 1) % THREADS]);
     }
     sem_post(&turn[(me + 1) % THREADS]);
@@ -132,8 +132,8 @@ int main(int count, char **arguments) {
     hear();
     if (!strcmp(what, "slow")) rounds(amount, rank == atoi(more) ? PIECE : PIECE / 8);
     if (!strcmp(what, "uneven")) rounds(amount, rank >= size / 2 ? PIECE / 2 : PIECE / 8);
-    if (!strcmp(what, "talk")) rounds(amount, PIECE / 500);
-    if (!strcmp(what, "spin")) compute(amount * PIECE / 8);
+    if (!strcmp(what, "talk")) rounds(amount, PIECE / 2000);
+    if (!strcmp(what, "spin")) compute(amount * PIECE / 32);
     if (!strcmp(what, "locks")) locks();
     if (!strcmp(what, "disk")) disk(more);
     if (!strcmp(what, "pages")) pages(more);
@@ -142,7 +142,7 @@ int main(int count, char **arguments) {
         barrier();
     }
     if (!strcmp(what, "crash")) {
-        rounds(amount, PIECE / 32);
+        rounds(amount, PIECE / 128);
         if (rank == atoi(more)) *(volatile int *)NULL = 1;
         barrier();
     }

@@ -26,9 +26,33 @@ fn text(explanation: &Explanation) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use clap::Parser;
     use coppice_explain::{Advice, Cause, Explanation, Finding};
 
     use super::text;
+    use crate::arguments::Arguments;
+
+    /// Every command in the snapshots of what is said is one that this tool takes.
+    #[test]
+    fn what_is_advised_can_be_done() {
+        let snapshots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../explain/src/tests/snapshots");
+        let mut tried = 0;
+        for entry in std::fs::read_dir(snapshots).expect("snapshots") {
+            let snapshot = std::fs::read_to_string(entry.expect("a file").path()).expect("text");
+            let advised = snapshot.lines().filter_map(|line| line.strip_prefix("  ")?.split_once(": coppice "));
+            for (_, command) in advised {
+                // What the user is to give, and what a shell does.
+                let command = command.replace('…', "./program").replace("SECONDS", "60");
+                let words = command.split(' ').take_while(|word| *word != "<");
+                let parsed = Arguments::try_parse_from(std::iter::once("coppice").chain(words));
+                assert!(parsed.is_ok(), "{command}: {}", parsed.expect_err("refused"));
+                tried += 1;
+            }
+        }
+        assert!(tried >= 30, "{tried} commands");
+    }
 
     #[test]
     fn a_finding_is_a_line_and_what_to_try_another() {

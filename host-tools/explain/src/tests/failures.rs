@@ -108,6 +108,21 @@ fn it_was_ended_from_outside() {
     );
 }
 
+#[test]
+fn signals_that_somebody_sent_are_no_crash() {
+    let mut evidence = failed(143);
+    for (signal, cause, name) in
+        [(15, Cause::Ended, "SIGTERM"), (6, Cause::Crash, "SIGABRT"), (8, Cause::Crash, "SIGFPE")]
+    {
+        for report in &mut evidence.job.rank_reports {
+            (report.signal, report.reason) = (Some(signal), None);
+        }
+        assert_eq!(first(&evidence), cause);
+        let wanted = format!("All of its 4 ranks were ended by {name}.\n");
+        assert!(said(&explain(&evidence)).starts_with(&wanted), "{}", said(&explain(&evidence)));
+    }
+}
+
 /// A rank of a job that goes on has crashed.
 #[test]
 fn a_job_that_runs_may_have_lost_ranks() {

@@ -31,6 +31,16 @@ fn one_rank_is_slow() {
     assert_eq!(first(&just), Cause::SlowRank);
 }
 
+/// What is known comes before what is not, if it cost half as much.
+#[test]
+fn a_slow_rank_comes_before_a_network_that_is_only_somewhat_slower() {
+    // The slow rank waits for the network, too, for 0.28 of the time; the others do so for 0.22 more.
+    let known = gathered(&[("user", [500, 500, 720, 500]), ("network", [500, 500, 280, 500])]);
+    assert_eq!(causes(&known)[..2], [Cause::SlowRank, Cause::Network]);
+    let hardly = gathered(&[("user", [300, 300, 480, 300]), ("network", [700, 700, 520, 700])]);
+    assert_eq!(causes(&hardly)[..2], [Cause::Network, Cause::SlowRank]);
+}
+
 #[test]
 fn work_is_unevenly_spread() {
     let evidence = gathered(&[("user", [100, 400, 600, 800]), ("network", [900, 600, 400, 200])]);
@@ -61,12 +71,18 @@ fn a_rank_runs_on_by_the_record() {
     );
     evidence.job.rank_reports[1].counters.run_ns = 9 * SECOND;
     assert_eq!(first(&evidence), Cause::Imbalance);
+    // In so short a job it says nothing.
+    let mut short = evidence.clone();
+    for rank in &mut short.job.rank_reports {
+        rank.counters.run_ns /= 50;
+    }
+    assert_eq!(first(&short), Cause::Nothing);
     evidence.job.job.state = JobState::Running;
     assert_eq!(first(&evidence), Cause::Nothing, "nobody knows yet");
 }
 
 /// The link of node 2 is like this to it, and that of a node of others is cut.
-fn with_link(evidence: Evidence, shape: LinkShape) -> Evidence {
+pub(super) fn with_link(evidence: Evidence, shape: LinkShape) -> Evidence {
     let link = |node, shape| LinkView {
         link: Station::Node(node),
         up: true,
@@ -137,6 +153,21 @@ fn shares_count_from_the_thresholds_on() {
     }
 }
 
+/// Of a long job epochs are thinned out, and it counts for as much as with all of them.
+#[test]
+fn what_is_thinned_out_counts_for_as_much() {
+    let mut evidence = gathered(&[("user", [100, 110, 800, 100]), ("network", [900, 890, 200, 900])]);
+    let all = explain(&evidence).findings[0].clone();
+    let mut second = 0;
+    evidence.profile.epochs.retain(|_| {
+        second += 1;
+        second % 3 == 1
+    });
+    let some = explain(&evidence).findings[0].clone();
+    assert_eq!((all.cause, some.cause), (Cause::SlowRank, Cause::SlowRank));
+    assert!(all.lost_ns.abs_diff(some.lost_ns) < all.lost_ns / 100, "{} {}", all.lost_ns, some.lost_ns);
+}
+
 #[test]
 fn a_start_is_cold() {
     let mut evidence = gathered(&[("page", [600; 4]), ("kernel", [400; 4]), ("faults", [90; 4])]);
@@ -163,6 +194,10 @@ fn a_start_is_cold() {
     assert_eq!(causes(&evidence), [Cause::Nothing, Cause::Loaded, Cause::NotGathered]);
     evidence.job.rank_reports[2].counters.bytes_read = 16 << 20;
     insta::assert_snapshot!("loaded", said(&explain(&evidence)));
+    // It is not over yet.
+    evidence.job.job.state = JobState::Starting;
+    (evidence.job.job.running_at_ns, evidence.job.job.ended_at_ns) = (None, None);
+    assert!(said(&explain(&evidence)).starts_with("It is still being loaded: it has nodes since 20.0 s, and not all"));
 }
 
 #[test]
