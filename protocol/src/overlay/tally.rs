@@ -2,9 +2,9 @@
 //! number. What is kept is bounded, and what is told of it more so.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 use core::cmp::Reverse;
 
+use arrayvec::ArrayVec;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::NodeId;
@@ -71,25 +71,28 @@ impl<K: Copy + Ord> Tally<K> {
 
     /// What is told of it.
     pub(super) fn told(&self) -> TopTally<K> {
-        let mut most: Vec<(K, u64)> = self.some.iter().map(|(of, amount)| (*of, *amount)).collect();
-        most.retain(|(_, amount)| *amount > 0);
-        most.sort_unstable_by_key(|(of, amount)| (Reverse(*amount), *of));
-        let rest = most.split_off(most.len().min(OVERLAY_TALLIED_TOLD_MAX));
+        // Of each rank in each epoch, so nothing is allocated. There are no more.
+        let all = self.some.iter().map(|(of, amount)| (*of, *amount)).filter(|(_, amount)| *amount > 0);
+        let mut all: ArrayVec<(K, u64), OVERLAY_TALLIED_MAX> = all.take(OVERLAY_TALLIED_MAX).collect();
+        all.sort_unstable_by_key(|(of, amount)| (Reverse(*amount), *of));
+        let mut most: ArrayVec<_, OVERLAY_TALLIED_TOLD_MAX> =
+            all.iter().copied().take(OVERLAY_TALLIED_TOLD_MAX).collect();
         most.sort_unstable();
-        TopTally { most, others: rest.iter().fold(self.others, |sum, (_, amount)| sum.saturating_add(*amount)) }
+        let rest = all.iter().skip(OVERLAY_TALLIED_TOLD_MAX);
+        TopTally { most, others: rest.fold(self.others, |sum, (_, amount)| sum.saturating_add(*amount)) }
     }
 }
 
 /// Those of which there was most, in their order: at most [`OVERLAY_TALLIED_TOLD_MAX`]; and what there was of others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopTally<K> {
-    most: Vec<(K, u64)>,
+    most: ArrayVec<(K, u64), OVERLAY_TALLIED_TOLD_MAX>,
     others: u64,
 }
 
 impl<K> Default for TopTally<K> {
     fn default() -> Self {
-        Self { most: Vec::new(), others: 0 }
+        Self { most: ArrayVec::new(), others: 0 }
     }
 }
 
@@ -102,9 +105,7 @@ impl<K: Copy + Ord> TopTally<K> {
 
     /// Whether it is said in the one way in which it can be.
     fn is_sound(&self) -> bool {
-        self.most.len() <= OVERLAY_TALLIED_TOLD_MAX
-            && self.most.is_sorted_by(|(one, _), (other, _)| one < other)
-            && self.most.iter().all(|(_, amount)| *amount > 0)
+        self.most.is_sorted_by(|(one, _), (other, _)| one < other) && self.most.iter().all(|(_, amount)| *amount > 0)
     }
 }
 
@@ -189,7 +190,10 @@ mod tests {
             TopTally { most, others: 0 }.is_sound()
         };
         assert!(of(&[(1, 5), (2, 4)]) && of(&[]));
-        assert!(!of(&[(2, 5), (1, 4)]) && !of(&[(1, 5), (1, 4)]) && !of(&[(1, 0)]) && !of(&[(1, 1); 9]));
+        assert!(!of(&[(2, 5), (1, 4)]) && !of(&[(1, 5), (1, 4)]) && !of(&[(1, 0)]));
+        let many: Vec<(u16, u64)> = (0..9).map(|number| (number, 1)).collect();
+        let bytes = postcard::to_allocvec(&(many, 0_u64)).expect("plain data");
+        assert!(postcard::from_bytes::<TopTally<u16>>(&bytes).is_err(), "more than there may be");
     }
 
     #[test]
@@ -225,12 +229,14 @@ mod tests {
             for some in &made {
                 some.iter().for_each(|(number, times)| all[usize::from(*number)] += times);
                 let mut now = before.emptied();
-                (0..).zip(&all).filter(|(_, times)| **times > 0).for_each(|(number, times)| now.add(Some(number), *times));
+                let made = (0..).zip(all).filter(|(_, times)| *times > 0);
+                made.for_each(|(number, times)| now.add(Some(number), times));
                 sum.merge(&now.since(&before));
                 before = now;
             }
             prop_assert_eq!(sum.others, before.others);
-            prop_assert!(before.some.iter().all(|(number, times)| sum.some.get(number).copied().unwrap_or(0) == *times));
+            let came = |number: &u16| sum.some.get(number).copied().unwrap_or_default();
+            prop_assert!(before.some.iter().all(|(number, times)| came(number) == *times));
             prop_assert_eq!(before.others + before.some.values().sum::<u64>(), all.iter().sum::<u64>());
             prop_assert!(before.others == 0 || before.some.len() == OVERLAY_TALLIED_MAX);
         }

@@ -97,7 +97,7 @@ fn what_is_told_of_ranks_is_what_they_did() {
         assert!(sent > 0 && sent == sum("bytes-sent"), "{sent}: {told}");
         // Calls one by one are all that it made; what it made once the overlay was there is known exactly.
         let of_all = |span: &Value| span["values"].as_object().cloned().expect("an object");
-        let called = spans.iter().flat_map(|span| of_all(span)).filter(|(name, _)| name.starts_with("called:"));
+        let called = spans.iter().flat_map(of_all).filter(|(name, _)| name.starts_with("called:"));
         assert_eq!(called.filter_map(|(_, times)| times.as_u64()).sum::<u64>(), sum("calls"), "{told}");
         let calls = report["syscalls"].as_array().expect("calls");
         let made = |name: &str| calls.iter().find(|call| call["name"] == name).map_or(0, |call| number(call, "calls"));

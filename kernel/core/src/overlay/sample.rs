@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use coppice_protocol::control::SyscallCount;
 use coppice_protocol::ids::Rank;
 use coppice_protocol::overlay::{
-    CounterName, Deeds, Gathered, METRICS, Metric, NodeValues, Peers, Stacks, Tallies, Values,
+    Calls, CounterName, Deeds, Gathered, METRICS, Metric, NodeValues, Peers, Stacks, Tallies, Values,
 };
 
 use super::auxiliary;
@@ -104,30 +104,37 @@ impl Seen {
     /// What came of it since it was `before`, and what it is now.
     fn since(self, before: Option<Before>) -> (Deeds, Before) {
         let Self { values, counters, sent_to, calls: made } = self;
-        let tallied = before.as_ref().map(|before| &before.tallies);
-        let count = |values: &Values| values[Metric::Calls as usize];
-        let calls = match &before {
-            // Most epochs of a rank that computes are such.
-            Some(before) if count(&before.values) == count(&values) => before.tallies.calls.clone(),
-            _ => {
-                // The same numbers are told apart as before.
-                let mut calls = tallied.map(|tallies| tallies.calls.emptied()).unwrap_or_default();
-                for SyscallCount { number, calls: times, unknown: _ } in made {
-                    calls.add(u16::try_from(number).ok(), times);
-                }
-                calls
-            }
-        };
-        let now = Tallies { sent_to, calls };
-        let tallies = match tallied {
-            Some(Tallies { sent_to, calls }) => {
-                Tallies { sent_to: now.sent_to.since(sent_to), calls: now.calls.since(calls) }
-            }
-            None => now.clone(),
-        };
         let did = difference(before.as_ref().map(|before| &before.values), &values);
-        (Deeds { values: did, counters, tallies }, Before { values, tallies: now })
+        let before = before.map(|Before { tallies, .. }| tallies);
+        let bytes = match &before {
+            Some(before) => sent_to.since(&before.sent_to),
+            None => sent_to.clone(),
+        };
+        let (calls, times) = match before {
+            // Most epochs of a rank that computes are such, and are to cost it nothing.
+            Some(before) if did[Metric::Calls as usize] == 0 => (before.calls, Calls::none()),
+            Some(before) => {
+                // The same numbers are told apart as before.
+                let calls = tally(before.calls.emptied(), &made);
+                let times = calls.since(&before.calls);
+                (calls, times)
+            }
+            None => {
+                let calls = tally(Calls::none(), &made);
+                (calls.clone(), calls)
+            }
+        };
+        let deeds = Deeds { values: did, counters, tallies: Tallies { sent_to: bytes, calls: times } };
+        (deeds, Before { values, tallies: Tallies { sent_to, calls } })
     }
+}
+
+/// Calls by number, with others that are told apart already.
+fn tally(mut calls: Calls, made: &[SyscallCount]) -> Calls {
+    for SyscallCount { number, calls: times, unknown: _ } in made {
+        calls.add(u16::try_from(*number).ok(), *times);
+    }
+    calls
 }
 
 /// By metric. One that has become less counts from the beginning: its process was made again.
@@ -189,8 +196,8 @@ mod tests {
         assert_eq!(fifth.ranks.into_keys().collect::<Vec<_>>(), [Rank(3)]);
     }
 
-    /// Of a rank that was looked at just before it ended, and of which that is said later, nothing is missing and nothing
-    /// is told twice.
+    /// Of a rank that was looked at just before it ended, and of which that is said later, nothing is missing and
+    /// nothing is told twice.
     #[test]
     fn what_is_tallied_is_what_came_since() {
         let mut samples = Samples::default();

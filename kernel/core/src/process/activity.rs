@@ -118,8 +118,8 @@ impl Process {
         }
     }
 
-    /// What it has done in its life, and is doing now: see [`Metric`]. All but its pages only grow. And its calls, one by
-    /// one, which add up to what is in there of calls.
+    /// What it has done in its life, and is doing now: see [`Metric`]. All but its pages only grow. And its calls, one
+    /// by one, which add up to what is in there of calls.
     pub(crate) fn deeds(&self) -> (Values, Vec<SyscallCount>) {
         let memory = self.space.lock().stats();
         let [_, read, written] = self.account.used();

@@ -96,21 +96,30 @@ impl Counts {
 
     /// What was counted, by number.
     pub(crate) fn report(&self) -> Vec<SyscallCount> {
-        // An overlay asks again and again, so most numbers are to cost next to nothing: those that were never called.
-        let cores: Vec<Arc<CoreCounts>> = self.cores.lock().values().map(Arc::clone).collect();
-        let sum = |of: &dyn Fn(&CoreCounts) -> &Count, what: fn(&Count) -> &AtomicU64| {
-            cores.iter().fold(0_u64, |sum, core| sum.wrapping_add(what(of(core)).load(Ordering::Relaxed)))
-        };
-        let mut report = Vec::new();
+        // An overlay asks again and again, so numbers that were never called are to cost next to nothing.
+        let cores = self.cores.lock();
+        let mut called = [0_u64; SYSCALL_NUMBERS_MAX.div_ceil(64)];
+        for core in cores.values() {
+            for (some, called) in core.by_number.chunks(64).zip(&mut called) {
+                for (place, count) in some.iter().enumerate() {
+                    *called |= u64::from(count.calls.load(Ordering::Relaxed) > 0) << place;
+                }
+            }
+        }
+        let mut report =
+            Vec::with_capacity(1 + called.iter().map(|called| called.count_ones() as usize).sum::<usize>());
         let mut add = |number, of: &dyn Fn(&CoreCounts) -> &Count| {
-            let calls = sum(of, |count| &count.calls);
-            if calls > 0 {
-                report.push(SyscallCount { number, calls, unknown: sum(of, |count| &count.unknown) });
+            let mut sum = SyscallCount { number, calls: 0, unknown: 0 };
+            for count in cores.values().map(|core| of(core)) {
+                sum.calls = sum.calls.wrapping_add(count.calls.load(Ordering::Relaxed));
+                sum.unknown = sum.unknown.wrapping_add(count.unknown.load(Ordering::Relaxed));
+            }
+            if sum.calls > 0 {
+                report.push(sum);
             }
         };
         for (index, number) in (0..SYSCALL_NUMBERS_MAX).zip(0..) {
-            let is_any = |core: &Arc<CoreCounts>| core.by_number[index].calls.load(Ordering::Relaxed) > 0;
-            if cores.iter().any(is_any) {
+            if called[index / 64] & 1 << (index % 64) != 0 {
                 add(number, &|core| &core.by_number[index]);
             }
         }
