@@ -3,6 +3,7 @@
 mod automatic;
 mod checkpoint;
 mod core;
+mod dashboard;
 mod detached;
 mod explain;
 mod gdb;
@@ -30,6 +31,7 @@ use coppice_qemu::processor::Processor;
 
 pub(crate) use self::checkpoint::{Checkpoint, Checkpoints, Restart};
 pub(crate) use self::core::Core;
+pub(crate) use self::dashboard::Dashboard;
 pub(crate) use self::detached::{Attach, Logs, Wait};
 pub(crate) use self::explain::Explain;
 pub(crate) use self::gdb::Gdb;
@@ -105,6 +107,8 @@ pub(crate) enum Command {
     Jobs(Jobs),
     /// Watch jobs, nodes and what ranks do, on the terminal
     Top(Top),
+    /// Serve pages of the cluster for a browser on this host, until interrupted
+    Dashboard(Dashboard),
     /// Show one job: how each rank ended and what it cost
     Job(Job),
     /// Say why a job took as long as it did, or failed, and what to try

@@ -5,6 +5,7 @@ pub(crate) mod checkpoints;
 pub(crate) mod completions;
 pub(crate) mod console;
 pub(crate) mod core;
+pub(crate) mod dashboard;
 pub(crate) mod doctor;
 pub(crate) mod down;
 pub(crate) mod explain;

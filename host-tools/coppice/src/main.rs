@@ -72,6 +72,7 @@ async fn dispatch(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Restart(restart) => return run::restart::restart(&client()?, restart).await,
         Command::Overlay(overlay) => commands::overlay::overlay(&client()?, overlay).await?,
         Command::Profile(profile) => commands::profile::profile(&client()?, profile).await?,
+        Command::Dashboard(dashboard) => return commands::dashboard::dashboard(&client()?, dashboard).await,
         Command::Report(report) => commands::report::report(&client()?, report).await?,
         Command::Top(top) => return top::top(&client()?, top).await,
         Command::Objects(objects) => commands::objects::objects(&client()?, objects).await?,

@@ -2,6 +2,7 @@
 
 use coppice_api::checkpoint::{CheckpointName, CheckpointView};
 use coppice_api::job::{JobDetail, JobState, JobView, RankCounters, RankOutcome, RankView, SyscallView};
+use coppice_api::node::{NodeState, NodeView};
 use coppice_api::overlay::{
     EpochView, MetricView, OverlayState, OverlayView, ProcessView, ProfileView, RankProfileView, SpanView,
 };
@@ -46,6 +47,28 @@ pub(crate) fn epoch(number: u64, sums: &[(&str, u64)]) -> EpochView {
         node_count: 0,
         nodes: vec![],
         totals: vec![],
+    }
+}
+
+/// A node in that state, of which nothing else is known.
+pub(crate) fn node(node: u32, state: NodeState) -> NodeView {
+    NodeView {
+        node,
+        pset: 0,
+        state,
+        job: None,
+        generation: 1,
+        address: std::net::Ipv4Addr::LOCALHOST,
+        kernel: None,
+        boot_ns: None,
+        boot_idle_ns: None,
+        cores: None,
+        memory: None,
+        region_bytes: 0,
+        last_program: None,
+        retained: vec![],
+        pid: None,
+        console: "/c".into(),
     }
 }
 

@@ -13,6 +13,7 @@ mod cores;
 mod cpus;
 mod cut;
 mod damaged_programs;
+mod dashboard;
 mod datagrams;
 mod debugger;
 mod deleted;

@@ -111,7 +111,7 @@ fn verbs(cluster: &Cluster) -> BTreeSet<String> {
 const CORE_FILE: &str = "/dev/shm/coppice-verbs.core";
 
 /// Commands that end by themselves or not, on a cluster whose job 1 has ended and whose job 2 runs, and how.
-const OTHERS: [&[&str]; 36] = [
+const OTHERS: [&[&str]; 37] = [
     &["stage", BUSYBOX],
     &["nodes"],
     &["nodes", "--links"],
@@ -141,6 +141,7 @@ const OTHERS: [&[&str]; 36] = [
     &["overlay", "2"],
     &["profile", "2"],
     &["explain", "2"],
+    &["dashboard"],
     &["report", "2", "--output", "-"],
     &["metrics"],
     &["core", "2", "0", "--output", CORE_FILE],
@@ -168,7 +169,7 @@ fn commands_that_are_interrupted_leave_what_they_found() {
     for arguments in OTHERS {
         // It is for those who have none yet, and starts a machine.
         let cluster = if arguments[0] == "doctor" { &without_cluster } else { &cluster };
-        let endless = ["--follow", "attach", "trace", "wait"].iter().any(|word| arguments.contains(word));
+        let endless = ["--follow", "attach", "dashboard", "trace", "wait"].iter().any(|word| arguments.contains(word));
         let length = if endless { ENDLESS } else { length(cluster, arguments) };
         trial.interrupt(cluster, arguments, length, END_TIME_MAX + BUSY_HOST_TIME_MAX, |signal, ran| {
             let said: Vec<&str> = ran.stderr.lines().collect();

@@ -1,0 +1,157 @@
+//! The dashboard's pages, as a browser asks for them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::Duration;
+
+use coppice_tests::Cluster;
+use coppice_tests::cluster::{finish_child, wait_until};
+use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long an answer may take.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long it may take until a page is what it should be.
+const SEEN_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// One that serves a cluster, and a browser that was let in.
+struct Dashboard {
+    child: Option<Child>,
+    port: u16,
+    cookie: String,
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Dashboard {
+    fn start(cluster: &Cluster) -> Self {
+        let mut command = cluster.command(&["dashboard"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+        let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("an address");
+        let rest = line.trim_end().strip_prefix("http://127.0.0.1:").unwrap_or_else(|| panic!("{line}"));
+        let (port, path) = rest.split_once('/').unwrap_or_else(|| panic!("{line}"));
+        let port = port.parse().expect("a port");
+        let mut dashboard = Self { child: Some(child), port, cookie: String::new(), _stdout: stdout };
+        let (status, head, _) = dashboard.ask("GET", &format!("/{path}"));
+        let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")?.split(';').next());
+        assert_eq!(status, 303, "{head}");
+        dashboard.cookie = cookie.unwrap_or_else(|| panic!("{head}")).to_owned();
+        dashboard
+    }
+
+    fn open(&self, method: &str, path: &str) -> TcpStream {
+        let Self { port, cookie, .. } = self;
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).expect("it listens");
+        stream.set_read_timeout(Some(ANSWER_TIME_MAX)).expect("a time");
+        let origin = if method == "POST" { format!("origin: http://127.0.0.1:{port}\r\n") } else { String::new() };
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncookie: {cookie}\r\n{origin}");
+        write!(stream, "{head}connection: close\r\ncontent-length: 0\r\n\r\n").expect("sent");
+        stream
+    }
+
+    /// Status, head and body of an answer.
+    fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
+        let mut answer = String::new();
+        self.open(method, path).read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer}"));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{head}"));
+        (status, head.to_ascii_lowercase(), body.to_owned())
+    }
+
+    fn page(&self, path: &str) -> String {
+        let (status, _, body) = self.ask("GET", path);
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn pages_show_what_there_is_and_end_a_job() {
+    let cluster = Cluster::up(2);
+    let path = program("goes_on", Toolchain::Glibc);
+    let bad = "<script>alert(1)</script>";
+    let run = ["run", "--detach", "--overlay=5", "-n", "2", &path.to_string_lossy(), "1000000", "/lines.txt", "5", bad];
+    let job = cluster.coppice(&run).success().text().trim().to_owned();
+    let dashboard = Dashboard::start(&cluster);
+    let overview = dashboard.page("/");
+    assert!(overview.contains("2 of 2 ready") && overview.contains("aria-label=\"2 nodes: 2 busy\""), "{overview}");
+    assert!(overview.contains(&format!("href=\"/jobs/{job}\"")) && overview.contains("&#60;script&#62;"), "{overview}");
+    assert!(!overview.contains(bad), "{overview}");
+    wait_until("what ranks do is on the job's page", SEEN_TIME_MAX, || {
+        let page = dashboard.page(&format!("/jobs/{job}"));
+        let is_there = page.contains("Where the time went") && page.contains("Ranks over time");
+        if is_there && !page.contains(bad) { Ok(()) } else { Err(page) }
+    });
+    // What is seen elsewhere is seen here.
+    let nodes = dashboard.page("/nodes");
+    assert!(nodes.contains("2 busy") && nodes.contains("id=\"node-1\""), "{nodes}");
+    let hash = cluster.json(&["programs"])[0]["hash"].as_str().expect("a hash")[..12].to_owned();
+    assert!(dashboard.page("/programs").contains(&hash));
+    let _ = cluster.coppice(&["link", "1", "--latency", "3ms"]).success();
+    assert!(dashboard.page("/links").contains("+ 3000 µs"), "{}", dashboard.page("/links"));
+    assert!(dashboard.page("/events").contains("node-ready"));
+    let (status, _, missing) = dashboard.ask("GET", "/jobs/99");
+    assert!(status == 404 && missing.contains("no job 99"), "{missing}");
+    let (status, head, _) = dashboard.ask("POST", &format!("/jobs/{job}/kill"));
+    assert!(status == 303 && head.contains(&format!("location: /jobs/{job}")), "{head}");
+    wait_until("the job has ended", SEEN_TIME_MAX, || {
+        let page = dashboard.page(&format!("/jobs/{job}"));
+        if page.contains("ended, exit status 143") { Ok(()) } else { Err(page) }
+    });
+}
+
+#[test]
+fn a_live_page_says_what_changes_also_that_a_cluster_goes_and_comes() {
+    let cluster = Cluster::up(1);
+    let mut dashboard = Dashboard::start(&cluster);
+    let mut live = BufReader::new(dashboard.open("GET", "/live/overview"));
+    let mut until = |wanted: &str| loop {
+        let mut line = String::new();
+        assert!(live.read_line(&mut line).expect("it goes on") > 0, "it ended before {wanted}");
+        if line.contains(wanted) {
+            break;
+        }
+    };
+    until("1 of 1 ready");
+    let _ = cluster.run(&[BUSYBOX, "true"]);
+    until("href=\"/jobs/1\"");
+    let _ = cluster.coppice(&["down"]).success();
+    until("is not up");
+    let _ = cluster.coppice(&["up", "--accel", "tcg", "--nodes", "1"]).success();
+    until("1 of 1 ready");
+    // It ends by a signal at once, whoever looks.
+    let child = dashboard.child.take().expect("it runs");
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("sent");
+    let ended = finish_child(child, "dashboard");
+    assert_eq!((ended.status, ended.stderr.as_str()), (143, ""));
+}
+
+#[test]
+fn nobody_comes_in_without_the_token() {
+    let cluster = Cluster::up(1);
+    let mut dashboard = Dashboard::start(&cluster);
+    let (_, right) = dashboard.cookie.split_once('=').expect("a pair");
+    let wrong = [String::new(), format!("coppice-{}=", dashboard.port), format!("coppice-1={right}")];
+    for cookie in wrong {
+        dashboard.cookie = cookie;
+        for path in ["/", "/jobs/1", "/live/overview", "/assets/style.css"] {
+            assert_eq!(dashboard.ask("GET", path).0, 403, "{path} with {}", dashboard.cookie);
+        }
+        assert_eq!(dashboard.ask("POST", "/jobs/1/kill").0, 403);
+    }
+    let taken = cluster.coppice(&["dashboard", "--port", &dashboard.port.to_string()]);
+    assert!(taken.status == 125 && taken.stderr.contains("cannot listen at port"), "{}", taken.stderr);
+    assert_eq!(taken.stderr.lines().count(), 1, "{}", taken.stderr);
+}
