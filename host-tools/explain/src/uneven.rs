@@ -21,7 +21,7 @@ const LOST_PPM_MIN: u64 = 100_000;
 
 /// The rank that computes longest is well apart if the second is not nearer to it than this part of its distance from
 /// the mean of the others, in quarters.
-const APART_QUARTERS: u128 = 3;
+const APART_QUARTERS: u128 = 2;
 
 /// What is lost comes of computing if one of so many parts of it was computed longer.
 const COMPUTED_PARTS: u128 = 2;

@@ -126,7 +126,10 @@ pub(crate) fn until_restarted(cluster: &Cluster, nodes: [&str; 2], arguments: &[
         {
             let _ = cluster.coppice(&["kill", "--signal", "KILL", &job]);
             let ended = cluster.coppice(&["wait", &job]);
-            assert!([0, 137].contains(&ended.status), "{}", ended.stderr);
+            if ![0, 137].contains(&ended.status) {
+                let reports = &cluster.json(&["job", &job])["rank_reports"];
+                panic!("{arguments:?}: {}: {}\n{reports}", ended.status, ended.stderr);
+            }
             all += &said(cluster, &job);
             let nodes = elsewhere.next().expect("there are always more");
             job = restart(cluster, &name, &["--nodes-list", nodes]);
@@ -134,7 +137,10 @@ pub(crate) fn until_restarted(cluster: &Cluster, nodes: [&str; 2], arguments: &[
         }
         let ended = cluster.coppice(&["wait", &job]);
         let text = said(cluster, &job);
-        assert_eq!(ended.status, 0, "{arguments:?}, {restarts} restarts: {}{text}", ended.stderr);
+        if ended.status != 0 {
+            let reports = &cluster.json(&["job", &job])["rank_reports"];
+            panic!("{arguments:?}, {restarts} restarts: {}{text}\n{reports}", ended.stderr);
+        }
         all += &text;
         check(&text, &all);
         if restarts == RESTARTS {

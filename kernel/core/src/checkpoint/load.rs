@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use coppice_endpoint::record::NotMade;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_protocol::checkpoint::ObjectId;
@@ -46,6 +47,9 @@ pub(crate) enum NotLoaded {
     /// What ranks share cannot be made.
     #[error("what its ranks share: {0}")]
     Shared(Errno),
+    /// Its sockets cannot be made again.
+    #[error("its sockets: {0}")]
+    Sockets(#[from] NotMade),
     /// The rank that made it for all of the node has not.
     #[error("{0}")]
     Elsewhere(String),
@@ -167,7 +171,7 @@ async fn make_node(name: ObjectId, on: &Place<'_>) -> Result<Shared, NotLoaded> 
     on.asks.go_on(image.checkpoints);
     on.seat.restore_job(&image.pmi).map_err(NotLoaded::Shared)?;
     let again = on.network.again();
-    again.make_orphans(&image.orphans).map_err(|_| NotLoaded::Shared(Errno::ENOBUFS))?;
+    again.make_orphans(&image.orphans)?;
     Ok(Shared { memories, files })
 }
 
@@ -257,8 +261,7 @@ pub(crate) async fn load(
     let service = |record: &[u8]| Ok(Box::new(seat.endpoint_again(record)?) as _);
     let (mut outside, longer) = outside::make(image.outside, &elsewhere, service).await?;
     let records: Vec<_> = postcard::from_bytes(&image.transports).map_err(|_| NotRead::Damaged)?;
-    let made = transports::make(&mut outside, &records, network);
-    made.map_err(|_| NotLoaded::Shared(Errno::ENOBUFS))?;
+    transports::make(&mut outside, &records, network)?;
     let pages = StoredPages { windows: image.windows, found };
     Ok(Loaded { process: image.process, outside, memories, pages, longer })
 }

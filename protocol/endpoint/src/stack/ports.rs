@@ -1,6 +1,7 @@
 //! Who uses which port, separately for TCP and UDP.
 //!
-//! The node's own connections and listeners have ports for themselves. A program may bind a port again as bind(2) and
+//! The node's own connections and listeners have ports for themselves, but that a socket which is made again may share one
+//! with a connection of the node's. A program may bind a port again as bind(2) and
 //! SO_REUSEADDR say: at another address, or when both want it and none listens.
 
 use alloc::collections::BTreeMap;
@@ -179,8 +180,10 @@ impl Ports {
     /// [`SocketError::Invalid`]: no program could have that. [`SocketError::NoMemory`].
     pub(crate) fn claim_again(&mut self, record: PortRecord) -> Result<Claim, SocketError> {
         let (PortRecord::Bound { port, .. } | PortRecord::Accepted(port)) = record;
-        let is_nodes = self.used.get(&port).is_some_and(|uses| uses.node);
-        if port == 0 || is_nodes || self.reserved.contains(&port) {
+        // A connection of the node's own may have got the port since another rank's sockets were made again: those are
+        // given out one behind the other. It is told from a program's by where it goes; a listener would not be.
+        let is_listened = port < EPHEMERAL_FIRST && self.used.get(&port).is_some_and(|uses| uses.node);
+        if port == 0 || is_listened || self.reserved.contains(&port) {
             return Err(SocketError::Invalid);
         }
         if port >= EPHEMERAL_FIRST {
@@ -211,5 +214,39 @@ impl Ports {
         if uses.is_free() {
             self.used.remove(&claim.port());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use super::{Claim, EPHEMERAL_FIRST, Ports};
+    use crate::record::PortRecord;
+
+    fn bound(port: u16) -> PortRecord {
+        PortRecord::Bound { address: Ipv4Addr::UNSPECIFIED, port, reuse: false, listens: true }
+    }
+
+    /// Ports of a node's ranks are one behind the other, and between one rank's and the next one's the node connects to
+    /// another node.
+    #[test]
+    fn what_is_made_again_has_its_port_though_a_connection_of_the_nodes_got_it_meanwhile() {
+        let mut ports = Ports::new(0);
+        let first = ports.claim_again(bound(EPHEMERAL_FIRST + 9)).expect("free");
+        let of_node = ports.take_for_node().expect("one");
+        assert_eq!(of_node.port(), EPHEMERAL_FIRST + 10);
+        let second = ports.claim_again(bound(EPHEMERAL_FIRST + 10)).expect("its own");
+        assert!(ports.claim_again(bound(EPHEMERAL_FIRST + 10)).is_err(), "only one may listen there");
+        // Whoever goes first, the other one stays.
+        ports.release(of_node);
+        assert!(ports.bind(Ipv4Addr::LOCALHOST, EPHEMERAL_FIRST + 10, false).is_err());
+        for claim in [first, second] {
+            ports.release(claim);
+        }
+        assert!(ports.used.is_empty());
+        // A listener of the node's keeps its port.
+        assert!(matches!(ports.listen_for_node(7003), Some(Claim::Node(7003))));
+        assert!(ports.claim_again(bound(7003)).is_err());
     }
 }
