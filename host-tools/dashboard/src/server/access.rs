@@ -20,8 +20,8 @@ use super::Shared;
 /// Bytes of a token, which nobody guesses.
 const TOKEN_BYTES: usize = 32;
 
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
-                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+                      img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Headers of all answers.
 const HEADERS: [(HeaderName, &str); 4] = [

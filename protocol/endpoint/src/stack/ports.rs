@@ -1,8 +1,8 @@
 //! Who uses which port, separately for TCP and UDP.
 //!
-//! The node's own connections and listeners have ports for themselves, but that a socket which is made again may share one
-//! with a connection of the node's. A program may bind a port again as bind(2) and
-//! SO_REUSEADDR say: at another address, or when both want it and none listens.
+//! The node's own connections and listeners have ports for themselves, but that a socket which is made again may share
+//! one with a connection of the node's. A program may bind a port again as bind(2) and SO_REUSEADDR say: at another
+//! address, or when both want it and none listens.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
