@@ -289,6 +289,29 @@ fn time_is_up() {
     assert_eq!(nodes(&mut cluster)[0].generation, 1);
 }
 
+/// What ranks do because others were killed before them is no more than that they were, and what one did before that
+/// stands.
+#[test]
+fn a_job_that_is_killed_exits_as_killed() {
+    for (before, after, status) in [(None, 13, 137), (None, 9, 137), (Some(11), 9, 139)] {
+        let mut cluster = Cluster::up(3, 3);
+        let id = cluster.submit(job(3)).expect("accepted");
+        cluster.behaviour.obeys_kill = false;
+        if let Some(signal) = before {
+            let ended = cluster.behaviour.ended(PsetId(0), id, Rank(2), NodeId(2), Exit::Signal(signal));
+            cluster.event(ended);
+        }
+        cluster.ask(|answer| Request::Kill(id, 9, answer)).expect("killed");
+        for (rank, exit) in [(0, Exit::Signal(9)), (1, Exit::Signal(after)), (2, Exit::Status(200))] {
+            let ended = cluster.behaviour.ended(PsetId(0), id, Rank(rank), NodeId(rank), exit);
+            cluster.event(ended);
+        }
+        let ended = detail(&mut cluster, id).job;
+        assert_eq!((ended.state, ended.exit_status), (JobState::Ended, Some(status)), "{before:?}, then {after}");
+        assert_eq!(ended.reason.as_deref(), Some("ended by SIGKILL on request"));
+    }
+}
+
 #[test]
 fn a_rank_that_cannot_be_killed_costs_its_node() {
     let mut cluster = Cluster::up(2, 2);

@@ -8,6 +8,7 @@ use coppice_api::ahead::AheadDecision;
 use coppice_api::checkpoint::{CheckpointsMade, Continuation};
 use coppice_api::job::{EXIT_COPPICE, JobView, OnRankFailure, RankOutcome, Submission};
 use coppice_api::retain::{Placement, RetainAnswer, RetentionSummary};
+use coppice_api::signal::SIGKILL;
 use coppice_api::transfer::TransferView;
 use coppice_protocol::ids::{JobId, NodeId, Rank};
 use coppice_protocol::limits::INPUT_WINDOW_BYTES;
@@ -466,9 +467,10 @@ impl Job {
 
 /// A rank's part in the exit status of its job, as shells have it.
 fn rank_exit_status(end: &RankEnd) -> u8 {
-    match (end.exit, end.signal) {
+    let status = match (end.exit, end.signal) {
         (Some(status), _) => status,
         (None, Some(signal)) => 128u8.saturating_add(signal),
         (None, None) => EXIT_COPPICE,
-    }
+    };
+    if end.was_being_killed { status.min(128 + SIGKILL) } else { status }
 }

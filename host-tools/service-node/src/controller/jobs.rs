@@ -80,10 +80,11 @@ impl<P: Plant> Controller<P> {
     /// Ranks are over in whatever way. The job may be, too. They are recorded together.
     pub(super) fn ranks_ended(&mut self, id: JobId, mut reports: Vec<RankView>, now: Now) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        let is_being_killed = job.is_being_killed();
         reports.retain_mut(|report| {
             let rank = Rank(report.rank);
             report.retain = job.ranks.get(rank).and_then(|state| state.retain);
-            job.ranks.ended(rank, report)
+            job.ranks.ended(rank, report, is_being_killed)
         });
         if reports.is_empty() {
             return;

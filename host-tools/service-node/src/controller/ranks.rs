@@ -32,13 +32,17 @@ pub(super) struct RankEnd {
     pub(super) outcome: RankOutcome,
     pub(super) exit: Option<u8>,
     pub(super) signal: Option<u8>,
+    /// The job was being killed by then, so that it is a consequence of that, however it ended: a rank may have written
+    /// to one that was killed just before it.
+    pub(super) was_being_killed: bool,
     pub(super) pages_retained: u64,
     pub(super) pages_fetched: u64,
 }
 
 impl RankEnd {
-    fn of(report: &RankView) -> Self {
+    fn of(report: &RankView, was_being_killed: bool) -> Self {
         Self {
+            was_being_killed,
             outcome: report.outcome,
             exit: report.exit,
             signal: report.signal,
@@ -129,7 +133,7 @@ impl Ranks {
     }
 
     /// A rank has ended. Only its first report counts; returns whether this is it.
-    pub(super) fn ended(&mut self, rank: Rank, report: &RankView) -> bool {
+    pub(super) fn ended(&mut self, rank: Rank, report: &RankView, was_being_killed: bool) -> bool {
         let Some(state) = self.all.get_mut(rank.0 as usize).filter(|state| !state.has_ended()) else { return false };
         if let Some(signal) = report.signal {
             let first = self.signals.entry(signal).or_insert(rank);
@@ -145,7 +149,7 @@ impl Ranks {
             on.live -= 1;
         }
         self.live_count -= 1;
-        state.end = Some(RankEnd::of(report));
+        state.end = Some(RankEnd::of(report, was_being_killed));
         true
     }
 
