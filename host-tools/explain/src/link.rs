@@ -47,7 +47,8 @@ fn badness(direction: &DirectionView) -> Option<Badness> {
     let lacks = bandwidth_bits_per_s.map_or(0, |bits| u64::MAX - bits);
     let dropped = direction.counters.dropped.queue_full;
     let all = direction.counters.frames.saturating_add(dropped);
-    let queue_full = if dropped >= (all / 1000).saturating_mul(QUEUE_FULL_THOUSANDTHS_BAD) { dropped } else { 0 };
+    let are_many = dropped.saturating_mul(1000) >= all.saturating_mul(QUEUE_FULL_THOUSANDTHS_BAD);
+    let queue_full = if are_many { dropped } else { 0 };
     let is_bad = is_cut
         || loss_ppm >= LOSS_PPM_BAD
         || latency_ns >= LATENCY_NS_SLOW
@@ -173,7 +174,7 @@ pub(crate) fn find(evidence: &Evidence, times: &Times<'_>, blamed_ns: u64) -> Op
 
 #[cfg(test)]
 mod tests {
-    use coppice_api::link::{DirectionView, LinkShape, Station};
+    use coppice_api::link::{DirectionView, DroppedView, LinkCounters, LinkShape, Station};
 
     use super::{badness, named};
 
@@ -188,6 +189,12 @@ mod tests {
         assert!(!at(99) && at(100) && at(u32::MAX));
         let at = |bits| of(LinkShape { bandwidth_bits_per_s: Some(bits), ..good });
         assert!(!at(100_000_001) && at(100_000_000) && at(0) && !at(u64::MAX));
+        let of = |frames, queue_full| {
+            let dropped = DroppedView { queue_full, ..DroppedView::default() };
+            let counters = LinkCounters { frames, bytes: 0, dropped };
+            badness(&DirectionView { shape: good, counters }).is_some()
+        };
+        assert!(!of(0, 0) && !of(500, 0) && !of(199, 2 - 1) && of(198, 2) && !of(99_001, 999) && of(99_000, 1000));
     }
 
     #[test]

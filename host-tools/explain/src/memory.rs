@@ -3,8 +3,10 @@
 //! A node that has none left for a program ends its ranks, and says so: that is a failure. A job that got through, but
 //! had nearly all of what its nodes have, is told of at the end.
 
+use std::collections::BTreeMap;
+
 use coppice_api::limits::NODE_MEMORY_BYTES_MAX;
-use coppice_api::node::MemoryView;
+use coppice_api::node::{MemoryView, NodeView};
 use coppice_api::show::show_bytes;
 
 use crate::pages::PAGE_BYTES;
@@ -20,10 +22,14 @@ pub(crate) fn for_programs(memory: &MemoryView) -> u64 {
     memory.total_bytes.saturating_sub(memory.kernel_bytes)
 }
 
-/// What all ranks had of a node at most, bytes, taken together as if at the same time.
-pub(crate) fn peak_bytes(evidence: &Evidence, node: u32) -> u64 {
-    let ranks = evidence.job.rank_reports.iter().filter(|rank| rank.node == node);
-    ranks.fold(0, |sum, rank| sum.saturating_add(rank.counters.pages_peak.saturating_mul(PAGE_BYTES)))
+/// What all ranks had of each node at most, bytes, taken together as if at the same time.
+fn peak_bytes(evidence: &Evidence) -> BTreeMap<u32, u64> {
+    let mut peaks = BTreeMap::<u32, u64>::new();
+    for rank in &evidence.job.rank_reports {
+        let peak = peaks.entry(rank.node).or_default();
+        *peak = peak.saturating_add(rank.counters.pages_peak.saturating_mul(PAGE_BYTES));
+    }
+    peaks
 }
 
 /// What a node has for programs, bytes, if that is known.
@@ -42,12 +48,13 @@ pub(crate) fn more(evidence: &Evidence) -> String {
 
 /// Looks for a node whose memory was nearly full.
 pub(crate) fn nearly_full(evidence: &Evidence) -> Option<Finding> {
-    let full = |node: &u32| {
-        let (peak, all) = (peak_bytes(evidence, *node), of_node(evidence, *node).filter(|all| *all > 0)?);
+    let peaks = peak_bytes(evidence);
+    let full = |node: &NodeView| {
+        let (peak, all) = (*peaks.get(&node.node)?, node.memory.as_ref().map(for_programs).filter(|all| *all > 0)?);
         let ppm = u64::try_from(u128::from(peak) * u128::from(WHOLE_PPM) / u128::from(all)).unwrap_or(u64::MAX);
-        (ppm >= FULL_PPM).then_some((ppm, *node, peak, all))
+        (ppm >= FULL_PPM).then_some((ppm, node.node, peak, all))
     };
-    let (ppm, node, peak, all) = evidence.view().nodes.iter().filter_map(full).max_by_key(|(ppm, ..)| *ppm)?;
+    let (ppm, node, peak, all) = evidence.nodes.iter().filter_map(full).max_by_key(|(ppm, ..)| *ppm)?;
     let text = format!(
         "Memory is nearly short: the ranks on node {node} had {} of the {} that it has for programs ({}).",
         show_bytes(peak),

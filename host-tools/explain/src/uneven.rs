@@ -21,7 +21,7 @@ const LOST_PPM_MIN: u64 = 100_000;
 
 /// The rank that computes longest is well apart if the second is not nearer to it than this part of its distance from
 /// the mean of the others, in quarters.
-const APART_QUARTERS: u128 = 2;
+const APART_QUARTERS: u128 = 3;
 
 /// What is lost comes of computing if one of so many parts of it was computed longer.
 const COMPUTED_PARTS: u128 = 2;
@@ -160,4 +160,17 @@ pub(crate) fn by_record(evidence: &Evidence) -> Option<Finding> {
     };
     let finding = Finding::new(cause, lost_ns, &text);
     Some(finding.try_this("See in the record how long each ran", format!("coppice job {}", evidence.view().job)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_apart;
+
+    #[test]
+    fn one_rank_is_apart_if_the_second_is_near_the_others() {
+        assert!(is_apart(80, 10, 10) && is_apart(80, 27, 10) && !is_apart(80, 28, 10));
+        // As much work as a rank's number says is unevenly spread, and nobody's fault.
+        assert!(!is_apart(4, 3, 2) && !is_apart(3, 2, 1) && !is_apart(80, 80, 10));
+        assert!(is_apart(5, 0, 9) && is_apart(0, 0, 0), "nothing is negative");
+    }
 }

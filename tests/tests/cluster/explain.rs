@@ -78,7 +78,7 @@ fn what_ranks_waited_for_is_named() {
     // The program is there from now on.
     let _ = run(&cluster, &["-n", "4"], &["talk", "1"]);
 
-    let slow = run(&cluster, &["-n", "4"], &["slow", "10", "2"]);
+    let slow = run(&cluster, &["-n", "4"], &["slow", "30", "2"]);
     assert_first(&slow, "slow-rank", &["Rank 2 on node 2 is slow", "times as long as"], &["--rank 2"]);
     let uneven = run(&cluster, &["-n", "4"], &["uneven", "15"]);
     assert_first(&uneven, "imbalance", &["unevenly spread", "% of their time"], &["coppice profile"]);
@@ -95,7 +95,7 @@ fn what_ranks_waited_for_is_named() {
     let mend = link.text.lines().find_map(|line| line.split_once(": coppice ").map(|(_, command)| command.to_owned()));
     let mend = mend.expect("a command");
     let _ = cluster.coppice(&mend.split(' ').collect::<Vec<_>>()).success();
-    let mended = run(&cluster, &["-n", "4"], &["slow", "10", "0"]);
+    let mended = run(&cluster, &["-n", "4"], &["slow", "30", "0"]);
     assert_first(&mended, "slow-rank", &["Rank 0 on node 0 is slow"], &[]);
 
     let disk = run(&cluster, &["-n", "2"], &["disk", "1500", "/written"]);
