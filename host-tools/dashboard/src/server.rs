@@ -11,19 +11,33 @@ mod orders;
 mod pages;
 
 use std::future::Future;
-use std::io;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use coppice_api::Client;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use self::access::Access;
 use self::pages::Page;
+
+/// Connections at a time; further ones wait until one ends.
+const CONNECTIONS_MAX: usize = 64;
+
+/// How long a connection may take to say what it wants, also the next time: whoever may connect may not be the user.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How long it is waited when the system gives no connection, as it has no room for one.
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Pages that are live at a time; further ones are as they were loaded.
 const LIVE_MAX: usize = 16;
@@ -43,25 +57,47 @@ impl Shared {
     }
 }
 
-/// Serves pages until `end` is done. Those who listen to live pages are sent away then.
-///
-/// # Errors
-/// Of the listener.
-pub async fn serve(
-    client: Client,
-    access: Access,
-    listener: TcpListener,
-    end: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
+/// Serves pages until `end` is done. Then answers that are under way are, and live pages end.
+pub async fn serve(client: Client, access: Access, listener: TcpListener, end: impl Future<Output = ()>) {
     let shared = Shared::new(client, access);
     let ended = shared.ended.clone();
-    axum::serve(listener, router(shared))
-        .with_graceful_shutdown(async move {
-            end.await;
-            // Each that is live hears that and ends, and is not waited for.
-            ended.cancel();
-        })
-        .await
+    let router = router(shared);
+    let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let accepting = async {
+        loop {
+            // It is never closed.
+            let Ok(slot) = Arc::clone(&free).acquire_owned().await else { return };
+            match listener.accept().await {
+                Ok((stream, _)) => drop(tokio::spawn(converse(stream, router.clone(), ended.clone(), slot))),
+                // Descriptors have run out; those that are open will end.
+                Err(_) => sleep(ACCEPT_RETRY_INTERVAL).await,
+            }
+        }
+    };
+    tokio::select! {
+        () = accepting => {}
+        () = end => {}
+    }
+    ended.cancel();
+    // All of them are free when nobody is left.
+    let _ = free.acquire_many(u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX)).await;
+}
+
+/// Answers one connection until it ends, or the dashboard does.
+async fn converse(stream: TcpStream, router: Router, ended: CancellationToken, slot: OwnedSemaphorePermit) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let goes_on = tokio::select! {
+        _ = connection.as_mut() => false,
+        () = ended.cancelled() => true,
+    };
+    if goes_on {
+        connection.as_mut().graceful_shutdown();
+        // Whether it broke off is its peer's matter.
+        let _ = connection.await;
+    }
+    drop(slot);
 }
 
 fn router(shared: Shared) -> Router {

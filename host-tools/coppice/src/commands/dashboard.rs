@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use coppice_api::Client;
 use coppice_dashboard::{Access, serve};
 use tokio::net::TcpListener;
@@ -43,7 +43,7 @@ pub(crate) async fn dashboard(client: &Client, arguments: &Dashboard) -> anyhow:
     };
     let mut serving = Box::pin(serve(client.clone(), access, listener, until));
     let signal = tokio::select! {
-        served = &mut serving => return Err(served.err().map_or_else(|| anyhow::anyhow!("it ended"), Into::into)),
+        () = &mut serving => bail!("the dashboard ended by itself"),
         _ = interrupted.recv() => SignalKind::interrupt(),
         _ = terminated.recv() => SignalKind::terminate(),
     };

@@ -106,7 +106,8 @@ fn taken_from(request: &Request) -> Option<(String, String)> {
     let query = request.uri().query()?;
     let token = query.split('&').find_map(|pair| pair.strip_prefix("token="))?;
     let rest: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("token=")).collect();
-    let path = request.uri().path();
+    // With two strokes in front it would be the address of another host.
+    let path = format!("/{}", request.uri().path().trim_start_matches('/'));
     let query = if rest.is_empty() { String::new() } else { format!("?{}", rest.join("&")) };
     Some((token.to_owned(), format!("{path}{query}")))
 }

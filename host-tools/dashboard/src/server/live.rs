@@ -4,7 +4,7 @@
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -15,7 +15,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::sleep;
 
 use super::Shared;
-use super::pages::{Page, unknown};
+use super::pages::{Content, Page, unknown};
+
+/// A page that takes long to make is made so much less often than that.
+const PARTS: u32 = 10;
 
 /// One page that is live.
 struct Live {
@@ -23,7 +26,8 @@ struct Live {
     page: Page,
     /// What was sent last.
     sent: Option<u64>,
-    every: Duration,
+    /// How long to wait before it is made again; nothing: it stays as it is.
+    next: Option<Duration>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -32,7 +36,7 @@ pub(super) async fn live(State(shared): State<Shared>, Path(path): Path<String>)
     let Some(page) = Page::at(&path) else { return unknown() };
     match Arc::clone(&shared.live).try_acquire_owned() {
         Ok(permit) => {
-            let live = Live { every: page.every(), shared, page, sent: None, _permit: permit };
+            let live = Live { next: Some(page.every()), shared, page, sent: None, _permit: permit };
             Sse::new(events(live)).keep_alive(KeepAlive::default()).into_response()
         }
         // A browser asks again by itself.
@@ -45,9 +49,15 @@ fn events(live: Live) -> impl Stream<Item = Result<Event, Infallible>> {
         loop {
             tokio::select! {
                 () = live.shared.ended.cancelled() => return None,
-                () = sleep(live.every) => {}
+                () = sleep(live.next.unwrap_or(Duration::MAX)) => {}
             }
-            let content = live.page.content(&live.shared.client).await.unwrap_or_else(|error| error.content());
+            let since = Instant::now();
+            let made = live.page.content(&live.shared.client).await;
+            live.next = match &made {
+                Ok(Content { is_final: true, .. }) => None,
+                _ => Some(live.page.every().max(since.elapsed() * PARTS)),
+            };
+            let content = made.map_or_else(|error| error.content(), |content| content.html);
             let mut hasher = DefaultHasher::new();
             content.hash(&mut hasher);
             let made = Some(hasher.finish());

@@ -38,6 +38,13 @@ pub(super) enum Page {
     Links,
 }
 
+/// What is on a page.
+pub(super) struct Content {
+    pub(super) html: String,
+    /// It will never be another.
+    pub(super) is_final: bool,
+}
+
 /// Why there is no content.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PageError {
@@ -148,9 +155,10 @@ impl Page {
     }
 
     /// What is on it now.
-    pub(super) async fn content(self, client: &Client) -> Result<String, PageError> {
+    pub(super) async fn content(self, client: &Client) -> Result<Content, PageError> {
         let rows = ROWS_MAX as usize;
-        Ok(match self {
+        let mut is_final = false;
+        let html = match self {
             Self::Overview => {
                 let listed = JobsQuery { limit: Some(ROWS_MAX) };
                 let (cluster, nodes, jobs) = tokio::try_join!(client.cluster(), client.nodes(), client.jobs(&listed))?;
@@ -166,6 +174,7 @@ impl Page {
             Self::Job(job) => {
                 let matter = Matter::gather(client, job).await?;
                 let has_ended = matter.evidence.job.job.state == JobState::Ended;
+                is_final = has_ended;
                 OneJob { job: Job::of(&matter)?, has_ended }.render()?
             }
             Self::Programs => {
@@ -181,7 +190,8 @@ impl Page {
                 let links = view.links.iter().take(rows).map(LinkRow::of).collect();
                 Links { links, more: view.links.len().saturating_sub(rows) }.render()?
             }
-        })
+        };
+        Ok(Content { html, is_final })
     }
 }
 
@@ -208,12 +218,12 @@ fn now_ns() -> u64 {
 
 /// A page as it is now.
 pub(super) async fn show(State(shared): State<Shared>, page: Page) -> Response {
-    let (status, content) = match page.content(&shared.client).await {
-        Ok(content) => (StatusCode::OK, content),
-        Err(error) => (error.status(), error.content()),
+    let (status, content, is_final) = match page.content(&shared.client).await {
+        Ok(content) => (StatusCode::OK, content.html, content.is_final),
+        // One that cannot be had now may be had in a moment, and one that there is not never.
+        Err(error) => (error.status(), error.content(), error.status() == StatusCode::NOT_FOUND),
     };
-    // One that cannot be had now may be had in a moment, and one that there is not never.
-    let live = (status != StatusCode::NOT_FOUND).then(|| format!("/live/{}", page.path()));
+    let live = (!is_final).then(|| format!("/live/{}", page.path()));
     whole(status, &page.title(), &page.path(), &content, live.as_deref())
 }
 

@@ -1,13 +1,18 @@
 //! Who is let in, and what pages may do, without a cluster.
 
+use std::net::Ipv4Addr;
+
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
 use coppice_api::{Client, ClusterPaths};
 use http_body_util::BodyExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use tower::ServiceExt;
 
-use super::{Access, Shared, router};
+use super::{Access, CONNECTIONS_MAX, Shared, router, serve};
 
 const PORT: u16 = 4711;
 
@@ -38,6 +43,8 @@ async fn the_token_opens_and_becomes_a_cookie() {
     let entered = ask("GET", "/jobs/7?token=secret&x=1", &[HOST]).await;
     assert_eq!((entered.status(), header(&entered, "location")), (StatusCode::SEE_OTHER, "/jobs/7?x=1"));
     assert_eq!(header(&entered, "set-cookie"), "coppice-4711=secret; Path=/; HttpOnly; SameSite=Strict");
+    let elsewhere = ask("GET", "//evil.example/?token=secret", &[HOST]).await;
+    assert_eq!(header(&elsewhere, "location"), "/evil.example/");
     let seen = ask("GET", "/assets/style.css", &[HOST, COOKIE]).await;
     assert_eq!((seen.status(), header(&seen, "content-type")), (StatusCode::OK, "text/css; charset=utf-8"));
     let named = ask("GET", "/assets/style.css", &[("host", "localhost:4711"), COOKIE]).await;
@@ -108,6 +115,34 @@ async fn a_cluster_that_is_not_up_is_said_to_be_so_and_looked_for_again() {
     for unknown in ["/x", "/jobs/x", "/jobs/7/x", "/live/x", "/assets/x"] {
         assert_eq!(ask("GET", unknown, &[HOST, COOKIE]).await.status(), StatusCode::NOT_FOUND, "{unknown}");
     }
+}
+
+/// Whoever connects and says nothing keeps nobody out for long, and nobody who does holds up the end.
+#[tokio::test]
+async fn who_says_nothing_loses_his_place() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let shared = shared();
+    let (end, ended) = oneshot::channel::<()>();
+    let access = Access::of(address.port(), "secret");
+    let serving = tokio::spawn(serve(shared.client, access, listener, async {
+        let _ = ended.await;
+    }));
+    let connect = || TcpStream::connect(address);
+    let mut silent = Vec::new();
+    for _ in 0..CONNECTIONS_MAX + 5 {
+        silent.push(connect().await.expect("taken, or in the backlog"));
+    }
+    let mut asking = connect().await.expect("in the backlog");
+    let request = format!("GET / HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    asking.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    asking.read_to_string(&mut answer).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    let waits = connect().await.expect("taken");
+    end.send(()).expect("it runs");
+    serving.await.expect("it ends");
+    drop((silent, waits));
 }
 
 #[test]
