@@ -26,7 +26,7 @@ pub(crate) struct Times<'a> {
     elapsed_ns: u64,
     /// Of that, what epochs there are of, ns: of long jobs some were thinned out.
     gathered_ns: u64,
-    /// Threads of a rank on average, at least one.
+    /// Threads of a rank in most epochs, at least one.
     threads: u64,
 }
 
@@ -52,6 +52,19 @@ fn narrow(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
 }
 
+/// Threads of a rank: the median of what epochs come to, as in the first and the last one there were fewer, and a node
+/// that looks late has more of their time in one and less in the next.
+fn threads(epochs: &[EpochView]) -> u64 {
+    let in_epoch = |epoch: &EpochView| {
+        let one_each = u128::from(epoch.ranks) * u128::from(epoch.period_ns);
+        let all: u128 = PHASES.iter().map(|phase| sum_of(epoch, phase)).sum();
+        (one_each > 0).then(|| narrow((all + one_each / 2) / one_each))
+    };
+    let mut each: Vec<u64> = epochs.iter().filter_map(in_epoch).collect();
+    each.sort_unstable();
+    each.get(each.len() / 2).copied().unwrap_or(1).max(1)
+}
+
 impl<'a> Times<'a> {
     /// What was gathered of a job, if anything was.
     pub(crate) fn of(evidence: &'a Evidence) -> Option<Self> {
@@ -68,10 +81,7 @@ impl<'a> Times<'a> {
         let elapsed_ns = spanned_ns.min(since_ns).max(1);
         let gathered_ns = narrow(epochs.iter().map(|epoch| u128::from(epoch.period_ns)).sum());
         let gathered_ns = gathered_ns.clamp(1, elapsed_ns);
-        let ranks = u128::from(evidence.view().ranks.max(1));
-        let one_each = ranks * u128::from(gathered_ns);
-        let threads = narrow((whole_ns + one_each / 2) / one_each);
-        Some(Self { epochs, whole_ns, elapsed_ns, gathered_ns, threads: threads.max(1) })
+        Some(Self { epochs, whole_ns, elapsed_ns, gathered_ns, threads: threads(epochs) })
     }
 
     fn sum_in(epochs: &[EpochView], metric: &str) -> u128 {
@@ -88,7 +98,7 @@ impl<'a> Times<'a> {
         self.elapsed_ns
     }
 
-    /// How many threads a rank has on average, at least one.
+    /// How many threads a rank has in most epochs, at least one.
     pub(crate) fn threads(&self) -> u64 {
         self.threads
     }

@@ -102,7 +102,7 @@ fn what_ranks_waited_for_is_named() {
     assert_first(&disk, "slow-disk", &["disk is slow", "fsync"], &["coppice job"]);
     let pages = run(&cluster, &["-n", "2"], &["pages", "1500", "/mapped"]);
     assert_first(&pages, "page-storm", &["storm of page faults", "faults"], &["--stage FILE"]);
-    let locks = run(&cluster, &["-n", "2"], &["locks", "1500"]);
+    let locks = run(&cluster, &["-n", "2"], &["locks", "3000"]);
     assert_first(&locks, "lock-contention", &["locks of each other", "calls of futex", "4 threads"], &["--sample"]);
     let cores = run(&cluster, &["-n", "4", "--ranks-per-node", "4"], &["spin", "40"]);
     assert_first(&cores, "too-few-cores", &["too few cores", "1 core,"], &["run -n 4 --ranks-per-node 1 …"]);
@@ -168,6 +168,9 @@ fn what_a_job_waited_for_before_and_beside_its_ranks_is_named() {
     assert_first(&waited, "queue", &["in the queue for 2 nodes", &holder, "2 of the 3 nodes"], &["--estimate SECONDS"]);
     let _ = cluster.coppice(&["kill", "--signal", "KILL", &small]).success();
 
+    // The program is there already, and input is waited for far longer than for anything else.
+    let _ = cluster.run(&["-n", "3", BUSYBOX, "true"]).success();
+    let before = cluster.last_job()["job"].to_string();
     let mut command = cluster.command(&["run", "--quiet", OVERLAY, BUSYBOX, "cat"]);
     let child: Child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("started");
     let mut job = String::new();
@@ -175,7 +178,7 @@ fn what_a_job_waited_for_before_and_beside_its_ranks_is_named() {
         job = cluster.last_job()["job"].to_string();
         let profile: Value = cluster.json(&["profile", &job]);
         let epochs = profile["epochs"].as_array().map_or(0, Vec::len);
-        if job != behind && epochs >= 3 { Ok(()) } else { Err(profile.to_string()) }
+        if job != before && epochs >= 12 { Ok(()) } else { Err(profile.to_string()) }
     });
     let input = explained(&cluster, &job);
     assert_first(&input, "input", &["waited for its input", "rank 0 waited for standard input"], &["< FILE"]);

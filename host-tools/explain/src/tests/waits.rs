@@ -136,6 +136,18 @@ fn files_pages_input_locks_and_cores() {
     insta::assert_snapshot!("cores", said(&explain(&cores)));
 }
 
+/// Threads begin amid the first epoch and end amid the last, and a node may come late to look.
+#[test]
+fn threads_are_as_many_as_in_most_epochs() {
+    let milliseconds = [1000, 4000, 5600, 2400, 4000, 500];
+    let mut job = gathered(&[]);
+    let half = milliseconds.map(|of_all| of_all * 1_000_000 / 2);
+    let busy = (0..).zip(half).map(|(second, ns)| epoch(second, &[("futex", [ns; 4]), ("user", [ns; 4])]));
+    job.profile.epochs = busy.collect();
+    let said = said(&explain(&job));
+    assert!(said.contains("with 4 threads a rank"), "{said}");
+}
+
 #[test]
 fn shares_count_from_the_thresholds_on() {
     let of = |phase: &'static str, thousandths: u64| {
