@@ -84,7 +84,9 @@ impl<P: Plant> Controller<P> {
         reports.retain_mut(|report| {
             let rank = Rank(report.rank);
             report.retain = job.ranks.get(rank).and_then(|state| state.retain);
-            job.ranks.ended(rank, report, is_being_killed)
+            // A signal that somebody had it sent is no consequence: it is what was asked for.
+            let was_asked_for = report.signal.is_some_and(|signal| job.asked.contains(&signal));
+            job.ranks.ended(rank, report, is_being_killed && !was_asked_for)
         });
         if reports.is_empty() {
             return;

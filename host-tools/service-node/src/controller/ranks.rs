@@ -32,8 +32,8 @@ pub(super) struct RankEnd {
     pub(super) outcome: RankOutcome,
     pub(super) exit: Option<u8>,
     pub(super) signal: Option<u8>,
-    /// The job was being killed by then, so that it is a consequence of that, however it ended: a rank may have written
-    /// to one that was killed just before it.
+    /// The job was being killed by then, and it did not end by a signal that somebody asked for, so that it is a
+    /// consequence of that, however it ended: a rank may have written to one that was killed just before it.
     pub(super) was_being_killed: bool,
     pub(super) pages_retained: u64,
     pub(super) pages_fetched: u64,
