@@ -21,4 +21,4 @@ mod tests;
 pub use self::charts::ChartError;
 pub use self::matter::{Function, Matter, Output, RANKS_DRAWN_MAX, drawn_ranks};
 pub use self::report::{ReportError, report};
-pub use self::server::{Access, serve};
+pub use self::server::{Access, Tool, serve};

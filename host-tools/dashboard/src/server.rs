@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::get;
 use coppice_api::Client;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -28,6 +29,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use self::access::Access;
+pub use self::orders::Tool;
+use self::orders::{FORM_BYTES_MAX, ORDERS_MAX};
 use self::pages::Page;
 
 /// Connections at a time; further ones wait until one ends.
@@ -47,19 +50,23 @@ const LIVE_MAX: usize = 16;
 struct Shared {
     client: Client,
     access: Access,
+    /// What obeys orders.
+    tool: Arc<Tool>,
     live: Arc<Semaphore>,
+    orders: Arc<Semaphore>,
     ended: CancellationToken,
 }
 
 impl Shared {
-    fn new(client: Client, access: Access) -> Self {
-        Self { client, access, live: Arc::new(Semaphore::new(LIVE_MAX)), ended: CancellationToken::new() }
+    fn new(client: Client, access: Access, tool: Tool) -> Self {
+        let [live, orders] = [LIVE_MAX, ORDERS_MAX].map(|most| Arc::new(Semaphore::new(most)));
+        Self { client, access, tool: Arc::new(tool), live, orders, ended: CancellationToken::new() }
     }
 }
 
-/// Serves pages until `end` is done. Then answers that are under way are, and live pages end.
-pub async fn serve(client: Client, access: Access, listener: TcpListener, end: impl Future<Output = ()>) {
-    let shared = Shared::new(client, access);
+/// Serves pages until `end` is done; `tool` does what is ordered on them. Then answers that are under way are, and live pages end.
+pub async fn serve(client: Client, access: Access, tool: Tool, listener: TcpListener, end: impl Future<Output = ()>) {
+    let shared = Shared::new(client, access, tool);
     let ended = shared.ended.clone();
     let router = router(shared);
     let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -109,7 +116,7 @@ fn router(shared: Shared) -> Router {
         .route("/programs", page(Page::Programs))
         .route("/events", page(Page::Events))
         .route("/links", page(Page::Links))
-        .route("/jobs/{job}/kill", post(orders::kill))
+        .route("/orders/{verb}", get(orders::ask).post(orders::obey).layer(DefaultBodyLimit::max(FORM_BYTES_MAX)))
         .route("/live/{*page}", get(live::live))
         .route("/assets/{name}", get(assets::asset))
         .fallback(pages::none)

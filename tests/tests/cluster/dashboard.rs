@@ -35,34 +35,36 @@ impl Dashboard {
         let (port, path) = rest.split_once('/').unwrap_or_else(|| panic!("{line}"));
         let port = port.parse().expect("a port");
         let mut dashboard = Self { child: Some(child), port, cookie: String::new(), _stdout: stdout };
-        let (status, head, _) = dashboard.ask("GET", &format!("/{path}"));
+        let (status, head, _) = dashboard.ask("GET", &format!("/{path}"), "");
         let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")?.split(';').next());
         assert_eq!(status, 303, "{head}");
         dashboard.cookie = cookie.unwrap_or_else(|| panic!("{head}")).to_owned();
         dashboard
     }
 
-    fn open(&self, method: &str, path: &str) -> TcpStream {
+    fn open(&self, method: &str, path: &str, form: &str) -> TcpStream {
         let Self { port, cookie, .. } = self;
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).expect("it listens");
         stream.set_read_timeout(Some(ANSWER_TIME_MAX)).expect("a time");
         let origin = if method == "POST" { format!("origin: http://127.0.0.1:{port}\r\n") } else { String::new() };
         let head = format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncookie: {cookie}\r\n{origin}");
-        write!(stream, "{head}connection: close\r\ncontent-length: 0\r\n\r\n").expect("sent");
+        let kind = "content-type: application/x-www-form-urlencoded";
+        let rest = format!("connection: close\r\n{kind}\r\ncontent-length: {}\r\n\r\n{form}", form.len());
+        write!(stream, "{head}{rest}").expect("sent");
         stream
     }
 
     /// Status, head and body of an answer.
-    fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
+    fn ask(&self, method: &str, path: &str, form: &str) -> (u16, String, String) {
         let mut answer = String::new();
-        self.open(method, path).read_to_string(&mut answer).expect("an answer");
+        self.open(method, path, form).read_to_string(&mut answer).expect("an answer");
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer}"));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{head}"));
         (status, head.to_ascii_lowercase(), body.to_owned())
     }
 
     fn page(&self, path: &str) -> String {
-        let (status, _, body) = self.ask("GET", path);
+        let (status, _, body) = self.ask("GET", path, "");
         assert_eq!(status, 200, "{path}: {body}");
         body
     }
@@ -102,13 +104,24 @@ fn pages_show_what_there_is_and_end_a_job() {
     let _ = cluster.coppice(&["link", "1", "--latency", "3ms"]).success();
     assert!(dashboard.page("/links").contains("+ 3000 µs"), "{}", dashboard.page("/links"));
     assert!(dashboard.page("/events").contains("node-ready"));
-    let (status, _, missing) = dashboard.ask("GET", "/jobs/99");
+    let (status, _, missing) = dashboard.ask("GET", "/jobs/99", "");
     assert!(status == 404 && missing.contains("no job 99"), "{missing}");
-    let (status, head, _) = dashboard.ask("POST", &format!("/jobs/{job}/kill"));
+    // It is done as on the terminal, and what cannot be done is said as there.
+    assert!(dashboard.page(&format!("/orders/kill?job={job}")).contains("coppice kill --help"));
+    let (status, _, refused) = dashboard.ask("POST", "/orders/kill", "job=99&signal=TERM");
+    assert!(status == 409 && refused.contains("no job 99"), "{refused}");
+    let run = format!("program={}&arguments=echo+%3Cb%3E&ranks=2&root=%2F", BUSYBOX.replace('/', "%2F"));
+    let (status, head, _) = dashboard.ask("POST", "/orders/run", &run);
+    assert!(status == 303 && head.contains("location: /jobs/2"), "{head}");
+    let (status, head, _) = dashboard.ask("POST", "/orders/kill", &format!("job={job}&signal=TERM"));
     assert!(status == 303 && head.contains(&format!("location: /jobs/{job}")), "{head}");
     wait_until("the job has ended", SEEN_TIME_MAX, || {
         let page = dashboard.page(&format!("/jobs/{job}"));
         if page.contains("ended, exit status 143") { Ok(()) } else { Err(page) }
+    });
+    wait_until("the one that was begun here has run", SEEN_TIME_MAX, || {
+        let page = dashboard.page("/jobs/2");
+        if page.contains("ended, exit status 0") && page.contains("&#60;b&#62;\n") { Ok(()) } else { Err(page) }
     });
 }
 
@@ -116,7 +129,7 @@ fn pages_show_what_there_is_and_end_a_job() {
 fn a_live_page_says_what_changes_also_that_a_cluster_goes_and_comes() {
     let cluster = Cluster::up(1);
     let mut dashboard = Dashboard::start(&cluster);
-    let mut live = BufReader::new(dashboard.open("GET", "/live/overview"));
+    let mut live = BufReader::new(dashboard.open("GET", "/live/overview", ""));
     let mut until = |wanted: &str| loop {
         let mut line = String::new();
         assert!(live.read_line(&mut line).expect("it goes on") > 0, "it ended before {wanted}");

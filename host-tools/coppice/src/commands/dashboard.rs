@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use coppice_api::Client;
-use coppice_dashboard::{Access, serve};
+use coppice_dashboard::{Access, Tool, serve};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
@@ -20,6 +20,9 @@ use crate::show::print;
 /// How long answers that are under way are waited for when it ends.
 const END_TIME_MAX: Duration = Duration::from_secs(1);
 
+/// This program, also when its file was replaced meanwhile.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// What opens an address in the desktop's browser.
 const OPENER: &str = "xdg-open";
 
@@ -31,6 +34,8 @@ pub(crate) async fn dashboard(client: &Client, arguments: &Dashboard) -> anyhow:
         .await
         .with_context(|| format!("cannot listen at port {} of loopback", arguments.port))?;
     let access = Access::new(listener.local_addr()?.port()).context("no random numbers for a token")?;
+    let cluster = format!("--cluster={}", client.paths().name());
+    let tool = Tool { program: OWN_PROGRAM.into(), arguments: vec![cluster.into()] };
     let address = access.address();
     print(&format!("{address}\n"))?;
     if arguments.open {
@@ -41,7 +46,7 @@ pub(crate) async fn dashboard(client: &Client, arguments: &Dashboard) -> anyhow:
         // It is sent, or this function is left.
         let _ = ended.await;
     };
-    let mut serving = Box::pin(serve(client.clone(), access, listener, until));
+    let mut serving = Box::pin(serve(client.clone(), access, tool, listener, until));
     let signal = tokio::select! {
         () = &mut serving => bail!("the dashboard ended by itself"),
         _ = interrupted.recv() => SignalKind::interrupt(),

@@ -245,9 +245,12 @@ pub(super) fn unknown() -> Response {
     problem(StatusCode::NOT_FOUND, "There is no such page.")
 }
 
-/// What was to be done is not.
-pub(super) fn refused(status: StatusCode, error: &ApiError) -> Response {
-    problem(status, &harmless(&error.to_string()))
+/// A page that does not change.
+pub(super) fn still(status: StatusCode, title: &str, content: askama::Result<String>) -> Response {
+    match content {
+        Ok(content) => whole(status, title, "", &content, None),
+        Err(error) => problem(StatusCode::INTERNAL_SERVER_ERROR, &PageError::from(error).to_string()),
+    }
 }
 
 fn problem(status: StatusCode, text: &str) -> Response {

@@ -12,29 +12,45 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tower::ServiceExt;
 
-use super::{Access, CONNECTIONS_MAX, Shared, router, serve};
+use super::{Access, CONNECTIONS_MAX, Shared, Tool, router, serve};
 
 const PORT: u16 = 4711;
 
-/// A dashboard of a cluster that is not up, whose token is "secret".
-fn shared() -> Shared {
-    let lookup = |variable: &str| (variable == "COPPICE_HOME").then(|| "/no/such/home".into());
-    let paths = ClusterPaths::find_with("default".parse().expect("a name"), lookup, 0).expect("paths");
-    Shared::new(Client::new(paths), Access::of(PORT, "secret"))
+/// A tool that is this script of a shell.
+pub(super) fn tool(script: &str) -> Tool {
+    Tool { program: "/bin/sh".into(), arguments: vec!["-c".into(), script.into(), "sh".into()] }
 }
 
-async fn ask(method: &str, path: &str, headers: &[(&str, &str)]) -> Response {
+/// A dashboard of a cluster that is not up, whose token is "secret", and whose tool fails.
+pub(super) fn shared() -> Shared {
+    let lookup = |variable: &str| (variable == "COPPICE_HOME").then(|| "/no/such/home".into());
+    let paths = ClusterPaths::find_with("default".parse().expect("a name"), lookup, 0).expect("paths");
+    Shared::new(Client::new(paths), Access::of(PORT, "secret"), tool("echo it cannot be done >&2; exit 125"))
+}
+
+pub(super) async fn ask(method: &str, path: &str, headers: &[(&str, &str)]) -> Response {
+    ask_of(shared(), method, path, headers, "").await
+}
+
+pub(super) async fn ask_of(shared: Shared, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    router(shared()).oneshot(request.body(Body::empty()).expect("a request")).await.expect("an answer")
+    router(shared).oneshot(request.body(Body::from(body.to_owned())).expect("a request")).await.expect("an answer")
 }
 
-const HOST: (&str, &str) = ("host", "127.0.0.1:4711");
-const COOKIE: (&str, &str) = ("cookie", "other=1; coppice-4711=secret");
+pub(super) async fn text(answer: Response) -> String {
+    let bytes = answer.into_body().collect().await.expect("a page").to_bytes();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
 
-fn header<'a>(response: &'a Response, name: &str) -> &'a str {
+pub(super) const HOST: (&str, &str) = ("host", "127.0.0.1:4711");
+pub(super) const OWN: (&str, &str) = ("origin", "http://127.0.0.1:4711");
+pub(super) const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+pub(super) const COOKIE: (&str, &str) = ("cookie", "other=1; coppice-4711=secret");
+
+pub(super) fn header<'a>(response: &'a Response, name: &str) -> &'a str {
     response.headers().get(name).map_or("", |value| value.to_str().expect("text"))
 }
 
@@ -76,7 +92,7 @@ async fn nobody_else_is_let_in() {
 
 #[tokio::test]
 async fn orders_come_from_own_pages() {
-    let own = ("origin", "http://127.0.0.1:4711");
+    let own = OWN;
     for headers in [
         vec![HOST, COOKIE],
         vec![HOST, own],
@@ -84,12 +100,13 @@ async fn orders_come_from_own_pages() {
         vec![HOST, COOKIE, ("origin", "https://127.0.0.1:4711")],
         vec![HOST, COOKIE, ("origin", "null")],
     ] {
-        assert_eq!(ask("POST", "/jobs/7/kill", &headers).await.status(), StatusCode::FORBIDDEN, "{headers:?}");
+        assert_eq!(ask("POST", "/orders/down", &headers).await.status(), StatusCode::FORBIDDEN, "{headers:?}");
     }
-    assert_eq!(ask("POST", "/jobs/7/kill?token=secret", &[HOST, own]).await.status(), StatusCode::FORBIDDEN);
+    assert_eq!(ask("POST", "/orders/down?token=secret", &[HOST, own]).await.status(), StatusCode::FORBIDDEN);
     // This one is: that it cannot be done has another reason.
-    assert_eq!(ask("POST", "/jobs/7/kill", &[HOST, COOKIE, own]).await.status(), StatusCode::CONFLICT);
-    assert_eq!(ask("GET", "/jobs/7/kill", &[HOST, COOKIE]).await.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(ask("POST", "/orders/down", &[HOST, COOKIE, own, FORM]).await.status(), StatusCode::CONFLICT);
+    assert_eq!(ask("GET", "/orders/down", &[HOST, COOKIE]).await.status(), StatusCode::OK);
+    assert_eq!(ask("DELETE", "/orders/down", &[HOST, COOKIE, own]).await.status(), StatusCode::METHOD_NOT_ALLOWED);
 }
 
 #[tokio::test]
@@ -109,8 +126,7 @@ async fn all_answers_say_what_a_page_may_load() {
 async fn a_cluster_that_is_not_up_is_said_to_be_so_and_looked_for_again() {
     let answer = ask("GET", "/", &[HOST, COOKIE]).await;
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-    let page = answer.into_body().collect().await.expect("a page").to_bytes();
-    let page = String::from_utf8_lossy(&page);
+    let page = text(answer).await;
     assert!(page.contains("cluster &#39;default&#39; is not up") && page.contains("/live/overview"), "{page}");
     for unknown in ["/x", "/jobs/x", "/jobs/7/x", "/live/x", "/assets/x"] {
         assert_eq!(ask("GET", unknown, &[HOST, COOKIE]).await.status(), StatusCode::NOT_FOUND, "{unknown}");
@@ -125,7 +141,7 @@ async fn who_says_nothing_loses_his_place() {
     let shared = shared();
     let (end, ended) = oneshot::channel::<()>();
     let access = Access::of(address.port(), "secret");
-    let serving = tokio::spawn(serve(shared.client, access, listener, async {
+    let serving = tokio::spawn(serve(shared.client, access, tool(""), listener, async {
         let _ = ended.await;
     }));
     let connect = || TcpStream::connect(address);

@@ -1,0 +1,70 @@
+//! The tool that does what is ordered: the program whose dashboard this is, with another verb.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, copy, sink};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+/// How long it may take.
+const TIME_MAX: Duration = Duration::from_secs(600);
+
+/// What is shown of what it prints, bytes of each of its two streams; the rest is let go.
+const SHOWN_BYTES_MAX: u64 = 256 << 10;
+
+/// See this module.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    /// The program.
+    pub program: PathBuf,
+    /// What comes before the verb.
+    pub arguments: Vec<OsString>,
+}
+
+/// What became of an order.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) status: ExitStatus,
+    pub(super) output: String,
+    pub(super) errors: String,
+}
+
+/// Why nothing is known of what became of it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotDone {
+    #[error("cannot start {0}: {1}")]
+    NotStarted(PathBuf, io::Error),
+    #[error("cannot read what it says: {0}")]
+    Unread(#[from] io::Error),
+    #[error("it was not done after {} s, and was given up", TIME_MAX.as_secs())]
+    TooLong,
+}
+
+impl Tool {
+    /// Has it do what is on a command line. It ends if this is dropped.
+    pub(super) async fn obey(&self, line: &[String]) -> Result<Done, NotDone> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).args(line).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = command.kill_on_drop(true).spawn();
+        let mut child = started.map_err(|error| NotDone::NotStarted(self.program.clone(), error))?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let obeying = async {
+            let (output, errors) = tokio::try_join!(shown(stdout), shown(stderr))?;
+            Ok(Done { status: child.wait().await?, output, errors })
+        };
+        timeout(TIME_MAX, obeying).await.map_err(|_| NotDone::TooLong)?
+    }
+}
+
+/// What is shown of a stream, all of which is read.
+async fn shown(stream: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
+    let Some(mut stream) = stream else { return Ok(String::new()) };
+    let mut bytes = Vec::new();
+    let _ = (&mut stream).take(SHOWN_BYTES_MAX).read_to_end(&mut bytes).await?;
+    let _ = copy(&mut stream, &mut sink()).await?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
