@@ -132,7 +132,8 @@ mod tests {
 
     #[test]
     fn lines_are_what_would_be_typed() {
-        let filled: &[(&str, &[(&str, &str)], &str)] = &[
+        type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+        let filled: &[Case<'_>] = &[
             ("kill", &[("job", "7")], "coppice kill --signal=TERM -- 7"),
             ("down", &[], "coppice down"),
             ("overlay", &[("job", "7"), ("rate", "10")], "coppice overlay --rate=10 -- 7 on"),
