@@ -394,11 +394,14 @@ pub struct KillOrder {
     pub signal: u8,
 }
 
-/// How many jobs to list.
+/// Which jobs to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobsQuery {
     /// At most that many, the newest.
     pub limit: Option<u32>,
+    /// Only those that were submitted before this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<u64>,
 }
 
 #[cfg(test)]

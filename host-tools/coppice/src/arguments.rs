@@ -281,6 +281,9 @@ pub(crate) struct Jobs {
     /// At most that many, the newest
     #[arg(long, value_name = "N", default_value_t = coppice_api::limits::LISTING_ROWS_DEFAULT)]
     pub(crate) limit: u32,
+    /// Only those that were submitted before this one
+    #[arg(long, value_name = "JOB")]
+    pub(crate) before: Option<u64>,
     #[command(flatten)]
     pub(crate) listing: Listing,
 }

@@ -1,5 +1,6 @@
 //! Rows of lists: jobs, nodes, programs, events, links.
 
+use coppice_api::checkpoint::{CheckpointState, CheckpointView};
 use coppice_api::cluster::{ClusterState, ClusterView};
 use coppice_api::counted;
 use coppice_api::job::JobView;
@@ -8,9 +9,10 @@ use coppice_api::node::NodeView;
 use coppice_api::program::ProgramView;
 use coppice_api::ras::RasView;
 use coppice_api::show::{harmless, show_bytes, show_command, show_loss, show_ns, show_ranges, show_rate, show_time};
+use coppice_explain::waits_for;
 
 /// Digits of a hash that are shown.
-const HASH_DIGITS: usize = 12;
+pub(crate) const HASH_DIGITS: usize = 12;
 
 /// A cluster in some words.
 pub(crate) struct Cluster {
@@ -55,7 +57,8 @@ pub(crate) struct JobRow {
 }
 
 impl JobRow {
-    pub(crate) fn of(job: &JobView, now_ns: u64) -> Self {
+    /// That job, one of these.
+    pub(crate) fn of(job: &JobView, all: &[JobView], now_ns: u64) -> Self {
         let exit = job.exit_status.map(|status| format!(" {status}")).unwrap_or_default();
         let lasted = |start_ns: u64| show_ns(job.ended_at_ns.unwrap_or(now_ns).saturating_sub(start_ns));
         let placed = || job.placement.as_ref().map(|placement| harmless(&placement.summary).into_owned());
@@ -68,7 +71,7 @@ impl JobRow {
             submitted: show_time(job.submitted_at_ns),
             time: job.started_at_ns.map_or_else(|| "-".to_owned(), lasted),
             command: show_command(job),
-            why: reason.or_else(placed).unwrap_or_default(),
+            why: reason.or_else(|| waits_for(job, all, now_ns)).or_else(placed).unwrap_or_default(),
         }
     }
 }
@@ -121,6 +124,43 @@ impl ProgramRow {
             used: show_time(view.used_at_ns),
             nodes: if nodes.is_empty() { "-".to_owned() } else { show_ranges(&nodes) },
             held: show_bytes(view.retained_bytes.saturating_add(view.kept_bytes)),
+        }
+    }
+}
+
+/// A checkpoint.
+pub(crate) struct CheckpointRow {
+    pub(crate) name: String,
+    pub(crate) job: u64,
+    pub(crate) state: String,
+    pub(crate) at: String,
+    pub(crate) command: String,
+    pub(crate) ranks: u32,
+    pub(crate) pause: String,
+    pub(crate) bytes: String,
+}
+
+impl CheckpointRow {
+    pub(crate) fn of(view: &CheckpointView) -> Self {
+        let state = match (&view.damaged, view.state, view.drained) {
+            (Some(why), ..) => format!("of no use: {}", harmless(why)),
+            (None, CheckpointState::Local, Some(drained)) => {
+                format!("on its way: {} of {} objects", drained.objects, drained.of)
+            }
+            (None, CheckpointState::Local, None) => "on its way".to_owned(),
+            (None, CheckpointState::Drained, _) => "on the disk".to_owned(),
+            (None, CheckpointState::Verified, _) => "on the disk, and read again".to_owned(),
+        };
+        let words = [&view.name].into_iter().chain(&view.arguments).map(ToString::to_string);
+        Self {
+            name: view.checkpoint.to_string(),
+            job: view.checkpoint.job,
+            state,
+            at: show_time(view.at_ns),
+            command: words.collect::<Vec<_>>().join(" "),
+            ranks: view.ranks,
+            pause: show_ns(view.pause_us.saturating_mul(1000)),
+            bytes: show_bytes(view.bytes),
         }
     }
 }

@@ -11,8 +11,8 @@ use coppice_api::show::{harmless, show_bytes, show_command, show_ns, show_ranges
 use coppice_api::transfer::TransferView;
 use coppice_explain::{Finding, explain};
 
-pub(crate) use self::ranks::{Figure, Row};
-use self::ranks::{heat, matrix, rows};
+pub(crate) use self::ranks::{Figure, Row, rows};
+use self::ranks::{heat, matrix};
 use crate::charts::shares::{CAUSES, chart, totals};
 use crate::charts::{ChartError, Svg};
 use crate::matter::{Function, Matter};
@@ -62,6 +62,8 @@ pub(crate) struct Process {
 /// What is shown of a job.
 pub(crate) struct Job {
     pub(crate) number: u64,
+    /// There are pages of its ranks and nodes to lead to.
+    pub(crate) has_pages: bool,
     pub(crate) command: String,
     pub(crate) state: String,
     pub(crate) facts: Vec<Fact>,
@@ -95,6 +97,7 @@ impl Job {
         let output = matter.output.as_ref().filter(|output| !output.bytes.is_empty());
         Ok(Self {
             number: job.job,
+            has_pages: false,
             command: show_command(job),
             state: state(job),
             facts: facts(job, evidence.now_ns),
@@ -104,7 +107,7 @@ impl Job {
             matrix: matrix(matter)?,
             functions: matter.functions.iter().map(named).collect(),
             flame_graph: matter.flame_graph.as_ref().map(|svg| base64(svg)),
-            ranks: rows(&evidence.job),
+            ranks: rows(&evidence.job.rank_reports),
             ranks_more: evidence.job.rank_reports.len().saturating_sub(ROWS_MAX),
             processes: matter.overlay.as_ref().map(processes).unwrap_or_default(),
             transfers: job.transfers.iter().map(transfer).collect(),

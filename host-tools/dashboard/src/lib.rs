@@ -12,6 +12,8 @@ mod gather;
 mod job;
 mod map;
 mod matter;
+mod node;
+mod rank;
 mod report;
 pub mod samples;
 mod server;

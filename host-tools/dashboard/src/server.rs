@@ -8,6 +8,7 @@ mod access;
 mod assets;
 mod live;
 mod orders;
+mod output;
 mod pages;
 
 use std::future::Future;
@@ -31,7 +32,6 @@ use tokio_util::sync::CancellationToken;
 pub use self::access::Access;
 pub use self::orders::Tool;
 use self::orders::{FORM_BYTES_MAX, ORDERS_MAX};
-use self::pages::Page;
 
 /// Connections at a time; further ones wait until one ends.
 const CONNECTIONS_MAX: usize = 64;
@@ -108,18 +108,13 @@ async fn converse(stream: TcpStream, router: Router, ended: CancellationToken, s
 }
 
 fn router(shared: Shared) -> Router {
-    let page = |page: Page| get(move |state| pages::show(state, page));
     Router::new()
-        .route("/", page(Page::Overview))
-        .route("/nodes", page(Page::Nodes))
-        .route("/jobs/{job}", get(pages::show_job))
-        .route("/programs", page(Page::Programs))
-        .route("/events", page(Page::Events))
-        .route("/links", page(Page::Links))
         .route("/orders/{verb}", get(orders::ask).post(orders::obey).layer(DefaultBodyLimit::max(FORM_BYTES_MAX)))
+        .route("/jobs/{job}/output", get(output::output))
         .route("/live/{*page}", get(live::live))
+        .route("/live/", get(live::live))
         .route("/assets/{name}", get(assets::asset))
-        .fallback(pages::none)
+        .fallback(get(pages::show))
         .layer(from_fn_with_state(shared.clone(), access::guard))
         .with_state(shared)
 }

@@ -24,7 +24,7 @@ impl Evidence {
         let detail = client.job(job).await?;
         let of_job = RasQuery { limit: Some(ROWS_MAX), node: None, job: Some(job) };
         let of_all = RasQuery { job: None, ..of_job };
-        let listed = JobsQuery { limit: Some(ROWS_MAX) };
+        let listed = JobsQuery { limit: Some(ROWS_MAX), before: None };
         let links = LinksQuery { links: None };
         let (profile, mut ras, all_ras, jobs, nodes) = tokio::try_join!(
             client.profile(job, ProfileQuery { limit: None }),

@@ -43,6 +43,7 @@ use coppice_api::overlay::ProfileView;
 use coppice_api::ras::RasView;
 
 pub use self::finding::{Advice, Cause, Explanation, Finding};
+pub use self::queue::waits_for;
 use self::times::Times;
 
 /// All that is known of a job. What is not known is empty.

@@ -240,12 +240,12 @@ impl Records {
         Ok(Some(detail.job))
     }
 
-    /// The newest jobs, the newest last.
+    /// The newest jobs, or the newest of those before one, the newest last.
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
-        let jobs = self.storage.jobs(limit)?.into_iter();
+    pub fn jobs(&self, limit: u32, before: Option<JobId>) -> Result<Vec<JobView>, DatabaseError> {
+        let jobs = self.storage.jobs(limit, before)?.into_iter();
         let mut jobs: Vec<JobDetail> = jobs.map(|job| JobDetail { job, rank_reports: Vec::new() }).collect();
         // They come in order, and there may be many of both.
         for (record, of) in self.waiting.iter().filter_map(|record| Some((record, record.job()?))) {

@@ -269,14 +269,14 @@ proptest! {
         // From here on everything works: nodes come back, jobs can be ended, and all of it can be used again.
         cluster.behaviour.boots = true;
         cluster.behaviour.obeys_kill = true;
-        for job in cluster.ask(|answer| Request::Jobs(1000, answer)).expect("jobs") {
+        for job in cluster.ask(|answer| Request::Jobs(1000, None, answer)).expect("jobs") {
             let _ = cluster.ask(|answer| Request::Kill(JobId(job.job), 9, answer));
         }
         cluster.pass(BOOT_TIME_MAX + KILL_TIME_MAX);
         for node in 0..NODES {
             cluster.ask(|answer| Request::Reboot(NodeId(node), answer)).expect("rebooted");
         }
-        for job in cluster.ask(|answer| Request::Jobs(1000, answer)).expect("jobs") {
+        for job in cluster.ask(|answer| Request::Jobs(1000, None, answer)).expect("jobs") {
             prop_assert_eq!(job.state, JobState::Ended);
             prop_assert!(job.exit_status.is_some());
         }

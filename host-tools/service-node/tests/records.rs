@@ -50,7 +50,7 @@ fn an_end_that_could_not_be_recorded_is_told_shown_and_recorded_later() {
     assert_eq!((ended.state, ended.exit_status, ended.reason.clone()), (JobState::Ended, Some(0), None));
     let shown = cluster.job(id);
     assert_eq!((shown.job.state, shown.job.exit_status, shown.rank_reports.len()), (JobState::Ended, Some(0), 2));
-    let listed = cluster.ask(|answer| Request::Jobs(10, answer)).expect("listed");
+    let listed = cluster.ask(|answer| Request::Jobs(10, None, answer)).expect("listed");
     assert_eq!(listed, std::slice::from_ref(&shown.job));
     // Nothing new is taken meanwhile, and it is said why.
     let refused = cluster.submit(job(1)).expect_err("cannot be recorded");

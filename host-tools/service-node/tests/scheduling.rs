@@ -105,7 +105,7 @@ fn lists_that_make_no_sense_are_refused_in_one_line() {
         assert_eq!(refused.status, status);
         assert!(refused.message.contains(words) && !refused.message.contains('\n'), "{}", refused.message);
     }
-    assert_eq!(cluster.ask(|answer| Request::Jobs(9, answer)).expect("jobs"), [], "none was recorded");
+    assert_eq!(cluster.ask(|answer| Request::Jobs(9, None, answer)).expect("jobs"), [], "none was recorded");
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn pages_show_what_there_is_and_end_a_job() {
 fn a_live_page_says_what_changes_also_that_a_cluster_goes_and_comes() {
     let cluster = Cluster::up(1);
     let mut dashboard = Dashboard::start(&cluster);
-    let mut live = BufReader::new(dashboard.open("GET", "/live/overview", ""));
+    let mut live = BufReader::new(dashboard.open("GET", "/live/", ""));
     let mut until = |wanted: &str| loop {
         let mut line = String::new();
         assert!(live.read_line(&mut line).expect("it goes on") > 0, "it ended before {wanted}");
@@ -159,7 +159,7 @@ fn nobody_comes_in_without_the_token() {
     let wrong = [String::new(), format!("coppice-{}=", dashboard.port), format!("coppice-1={right}")];
     for cookie in wrong {
         dashboard.cookie = cookie;
-        for path in ["/", "/jobs/1", "/live/overview", "/assets/style.css"] {
+        for path in ["/", "/jobs/1", "/live/", "/assets/style.css"] {
             assert_eq!(dashboard.ask("GET", path, "").0, 403, "{path} with {}", dashboard.cookie);
         }
         assert_eq!(dashboard.ask("POST", "/orders/kill", "job=1&signal=TERM").0, 403);

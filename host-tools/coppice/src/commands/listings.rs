@@ -72,7 +72,7 @@ fn retained(pages: u64, bytes: u64) -> String {
 }
 
 pub(crate) async fn jobs(client: &Client, jobs: &Jobs) -> anyhow::Result<()> {
-    let list = client.jobs(&JobsQuery { limit: Some(jobs.limit) }).await?;
+    let list = client.jobs(&JobsQuery { limit: Some(jobs.limit), before: jobs.before }).await?;
     if jobs.listing.json {
         return print_json(&list);
     }

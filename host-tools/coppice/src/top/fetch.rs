@@ -76,7 +76,7 @@ pub(super) async fn ask(
 }
 
 async fn all(client: &Client, looked_at: Option<u64>) -> Result<Seen, coppice_api::ApiError> {
-    let query = JobsQuery { limit: Some(JOBS_MAX) };
+    let query = JobsQuery { limit: Some(JOBS_MAX), before: None };
     let (cluster, nodes, jobs) = tokio::try_join!(client.cluster(), client.nodes(), client.jobs(&query))?;
     let mut jobs = jobs;
     jobs.sort_by_key(|job| std::cmp::Reverse(job.job));

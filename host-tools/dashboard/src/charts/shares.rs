@@ -1,6 +1,6 @@
 //! What ranks' time went to, epoch by epoch, as a stack of areas.
 
-use coppice_api::overlay::EpochView;
+use coppice_api::overlay::{EpochView, SpanView};
 use plotters::prelude::{AreaSeries, ChartBuilder, RGBColor};
 
 use super::{ChartError, Svg, TEXT, drawn, seconds};
@@ -46,6 +46,18 @@ impl Column {
         Some(column)
     }
 
+    fn of_spans(spans: &[SpanView]) -> Option<Self> {
+        let (first, last) = (spans.first()?, spans.last()?);
+        let mut column = Self { begin_ns: first.begin_ns, end_ns: last.end_ns, ..Self::default() };
+        for (name, value) in spans.iter().flat_map(|span| &span.values) {
+            let place = CAUSES.iter().position(|(cause, ..)| cause == name);
+            if let Some(time) = place.and_then(|place| column.times.get_mut(place)) {
+                *time += *value as f64;
+            }
+        }
+        Some(column)
+    }
+
     /// How much of it all goes to the first causes, that one included, in percent.
     fn up_to(&self, cause: usize) -> f64 {
         let all: f64 = self.times.iter().sum();
@@ -58,16 +70,25 @@ pub(crate) fn totals(epochs: &[EpochView]) -> [f64; CAUSES.len()] {
     Column::of(epochs).map(|column| column.times).unwrap_or_default()
 }
 
-/// The chart; nothing, if there is nothing to be seen.
+/// The chart of all ranks; nothing, if there is nothing to be seen.
 pub(crate) fn chart(epochs: &[EpochView]) -> Result<Option<Svg>, ChartError> {
     let each = epochs.len().div_ceil(COLUMNS_MAX).max(1);
-    let columns: Vec<Column> = epochs.chunks(each).filter_map(Column::of).collect();
+    stack(&epochs.chunks(each).filter_map(Column::of).collect::<Vec<_>>(), "the ranks'")
+}
+
+/// That of one rank.
+pub(crate) fn of_spans(spans: &[SpanView]) -> Result<Option<Svg>, ChartError> {
+    let each = spans.len().div_ceil(COLUMNS_MAX).max(1);
+    stack(&spans.chunks(each).filter_map(Column::of_spans).collect::<Vec<_>>(), "the rank's")
+}
+
+fn stack(columns: &[Column], whose: &str) -> Result<Option<Svg>, ChartError> {
     let begin_ns = columns.iter().map(|column| column.begin_ns).min();
     let end_ns = columns.iter().map(|column| column.end_ns).max();
     let (Some(begin_ns), Some(end_ns)) = (begin_ns, end_ns.filter(|end_ns| Some(*end_ns) > begin_ns)) else {
         return Ok(None);
     };
-    let label = format!("What the ranks' time went to, over {:.1} seconds", seconds(end_ns - begin_ns));
+    let label = format!("What {whose} time went to, over {:.1} seconds", seconds(end_ns - begin_ns));
     let at = |ns: u64| seconds(ns.saturating_sub(begin_ns));
     let svg = drawn(&label, HEIGHT, |area| {
         let mut chart = ChartBuilder::on(area)

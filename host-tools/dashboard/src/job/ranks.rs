@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use coppice_api::job::{JobDetail, RankView};
+use coppice_api::job::RankView;
 use coppice_api::overlay::{OTHERS, RankProfileView, SENT_TO, SpanView};
 use coppice_api::show::{harmless, show_bytes, show_end, show_ns};
 
@@ -38,7 +38,7 @@ pub(crate) struct Row {
 }
 
 /// The first of a job's ranks.
-pub(crate) fn rows(detail: &JobDetail) -> Vec<Row> {
+pub(crate) fn rows(reports: &[RankView]) -> Vec<Row> {
     let row = |rank: &RankView| Row {
         rank: rank.rank,
         node: rank.node,
@@ -53,7 +53,7 @@ pub(crate) fn rows(detail: &JobDetail) -> Vec<Row> {
         calls: rank.syscalls.iter().fold(0, |sum, count| sum.saturating_add(count.calls)),
         reason: rank.reason.as_ref().map(|reason| harmless(reason).into_owned()).unwrap_or_default(),
     };
-    detail.rank_reports.iter().take(ROWS_MAX).map(row).collect()
+    reports.iter().take(ROWS_MAX).map(row).collect()
 }
 
 /// What of a rank's time in a span was in its program; nothing of no time.

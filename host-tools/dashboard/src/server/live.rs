@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
@@ -32,8 +32,8 @@ struct Live {
 }
 
 /// What a page becomes.
-pub(super) async fn live(State(shared): State<Shared>, Path(path): Path<String>) -> Response {
-    let Some(page) = Page::at(&path) else { return unknown() };
+pub(super) async fn live(State(shared): State<Shared>, uri: Uri) -> Response {
+    let Some(page) = Page::live_at(&uri) else { return unknown() };
     match Arc::clone(&shared.live).try_acquire_owned() {
         Ok(permit) => {
             let live = Live { next: Some(page.every()), shared, page, sent: None, _permit: permit };

@@ -78,7 +78,7 @@ async fn nobody_else_is_let_in() {
         ("/?token=secre", vec![HOST, COOKIE]),
         ("/", vec![HOST, of_another]),
         ("/", vec![HOST, expired]),
-        ("/live/overview", vec![HOST, expired]),
+        ("/live/", vec![HOST, expired]),
     ] {
         let refused = ask("GET", path, &headers).await;
         assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{path} {headers:?}");
@@ -127,7 +127,12 @@ async fn a_cluster_that_is_not_up_is_said_to_be_so_and_looked_for_again() {
     let answer = ask("GET", "/", &[HOST, COOKIE]).await;
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
     let page = text(answer).await;
-    assert!(page.contains("cluster &#39;default&#39; is not up") && page.contains("/live/overview"), "{page}");
+    assert!(
+        page.contains("cluster &#39;default&#39; is not up")
+            && page.contains("sse-connect=\"/live/\"")
+            && page.contains("/orders/up"),
+        "{page}"
+    );
     for unknown in ["/x", "/jobs/x", "/jobs/7/x", "/live/x", "/assets/x"] {
         assert_eq!(ask("GET", unknown, &[HOST, COOKIE]).await.status(), StatusCode::NOT_FOUND, "{unknown}");
     }

@@ -99,8 +99,8 @@ pub enum Request {
     Links(LinksQuery, Answer<LinksView>),
     /// Change links.
     ChangeLinks(LinkOrder, Answer<LinksView>),
-    /// The newest jobs.
-    Jobs(u32, Answer<Vec<JobView>>),
+    /// The newest jobs, or the newest of those before one.
+    Jobs(u32, Option<JobId>, Answer<Vec<JobView>>),
     /// One job.
     Job(JobId, Answer<JobDetail>),
     /// RAS events.
@@ -193,7 +193,9 @@ impl<P: Plant> Controller<P> {
             }
             Request::Links(query, answer) => self.show_links(query, answer, now),
             Request::ChangeLinks(order, answer) => self.change_links(order, answer, now),
-            Request::Jobs(limit, answer) => reply(answer, self.records.jobs(limit).map_err(Refused::from)),
+            Request::Jobs(limit, before, answer) => {
+                reply(answer, self.records.jobs(limit, before).map_err(Refused::from));
+            }
             Request::Job(job, answer) => {
                 let found = self.records.job(job).map_err(Refused::from);
                 reply(answer, found.and_then(|found| found.ok_or_else(|| no_job(job))));

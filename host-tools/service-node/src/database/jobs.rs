@@ -234,14 +234,16 @@ impl Database {
         Ok(found)
     }
 
-    /// The newest jobs, the newest last.
+    /// The newest jobs, or the newest of those before one, the newest last.
     ///
     /// # Errors
     /// [`DatabaseError`].
-    pub fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
-        let sql = format!("SELECT {COLUMNS} FROM jobs ORDER BY job DESC LIMIT ?1");
+    pub fn jobs(&self, limit: u32, before: Option<JobId>) -> Result<Vec<JobView>, DatabaseError> {
+        let sql = format!("SELECT {COLUMNS} FROM jobs WHERE job < ?2 ORDER BY job DESC LIMIT ?1");
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let mut rows = statement.query([limit])?;
+        // No number of a job is as large as that.
+        let before = before.and_then(|job| i64::try_from(job.0).ok()).unwrap_or(i64::MAX);
+        let mut rows = statement.query((limit, before))?;
         let mut jobs = Vec::new();
         while let Some(row) = rows.next()? {
             jobs.push(view(row)?);

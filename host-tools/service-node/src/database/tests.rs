@@ -129,7 +129,7 @@ fn a_job_is_followed_from_queue_to_end() {
     assert_eq!(times, (Some(20), Some(25), Some(30)));
     assert_eq!((detail.job.placement, detail.job.retention), (Some(placement), retention));
     assert_eq!((detail.job.checkpoints_made, detail.job.continued_as), (Some(made), continued_as));
-    assert_eq!(database.jobs(9).expect("jobs")[0].retention, retention);
+    assert_eq!(database.jobs(9, None).expect("jobs")[0].retention, retention);
 }
 
 /// Of a job that a service node left behind the next one says that it ended, by a clock that was set meanwhile.
@@ -156,9 +156,11 @@ fn numbers_are_never_reused_and_the_newest_come_last() {
     let second = database.add_job(&submission(), PROGRAM, &[], 10).expect("added");
     assert!(second > first);
     let third = database.add_job(&submission(), PROGRAM, &[], 10).expect("added");
-    let listed: Vec<u64> = database.jobs(10).expect("jobs").iter().map(|job| job.job).collect();
+    let listed: Vec<u64> = database.jobs(10, None).expect("jobs").iter().map(|job| job.job).collect();
     assert_eq!(listed, [second.0, third.0]);
-    assert_eq!(database.jobs(1).expect("jobs")[0].job, third.0);
+    assert_eq!(database.jobs(1, None).expect("jobs")[0].job, third.0);
+    let before = |job| database.jobs(10, Some(job)).expect("jobs").iter().map(|job| job.job).collect::<Vec<_>>();
+    assert_eq!((before(third), before(second), before(JobId(u64::MAX)).len()), (vec![second.0], vec![], 2));
 }
 
 #[test]

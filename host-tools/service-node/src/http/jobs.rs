@@ -25,7 +25,8 @@ use crate::store::{Found, Held, Kind, StoreError, file_key, plain};
 
 pub(super) async fn list(State(api): State<Api>, Query(query): Query<JobsQuery>) -> Answered<Vec<JobView>> {
     let limit = query.limit.unwrap_or(LISTING_ROWS_DEFAULT).min(LISTING_ROWS_MAX);
-    answer(api.ask(|answer| Request::Jobs(limit, answer)).await)
+    let before = query.before.map(JobId);
+    answer(api.ask(|answer| Request::Jobs(limit, before, answer)).await)
 }
 
 pub(super) async fn show(State(api): State<Api>, Number(job): Number<u64>) -> Answered<JobDetail> {

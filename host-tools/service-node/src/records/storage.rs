@@ -77,7 +77,7 @@ pub trait Storage: Debug + Send {
     ///
     /// # Errors
     /// [`DatabaseError`].
-    fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError>;
+    fn jobs(&self, limit: u32, before: Option<JobId>) -> Result<Vec<JobView>, DatabaseError>;
 
     /// One job, without what became of its ranks.
     ///
@@ -177,8 +177,8 @@ impl Storage for Database {
     fn jobs_with_open_logs(&self) -> Result<Vec<(JobId, OutputView)>, DatabaseError> {
         Self::jobs_with_open_logs(self)
     }
-    fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
-        Self::jobs(self, limit)
+    fn jobs(&self, limit: u32, before: Option<JobId>) -> Result<Vec<JobView>, DatabaseError> {
+        Self::jobs(self, limit, before)
     }
     fn job_alone(&self, job: JobId) -> Result<Option<JobView>, DatabaseError> {
         Self::job_alone(self, job)

@@ -77,7 +77,7 @@ impl World {
         if let Some(job) = self.host.disk.open_log() {
             return Some(format!("it is not recorded what is kept of the output of job {job}"));
         }
-        let Some(Ok(jobs)) = self.host.ask(|answer| Request::Jobs(u32::MAX, answer), self.now_ns) else {
+        let Some(Ok(jobs)) = self.host.ask(|answer| Request::Jobs(u32::MAX, None, answer), self.now_ns) else {
             return Some("the service node does not answer".to_owned());
         };
         if let Some(job) = jobs.iter().find(|job| job.ended_at_ns.is_none()) {

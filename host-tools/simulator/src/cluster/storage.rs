@@ -221,8 +221,8 @@ impl Storage for HostDisk {
     fn jobs_with_open_logs(&self) -> Result<Vec<(JobId, OutputView)>, DatabaseError> {
         self.look(Database::jobs_with_open_logs)
     }
-    fn jobs(&self, limit: u32) -> Result<Vec<JobView>, DatabaseError> {
-        self.look(|database| database.jobs(limit))
+    fn jobs(&self, limit: u32, before: Option<JobId>) -> Result<Vec<JobView>, DatabaseError> {
+        self.look(|database| database.jobs(limit, before))
     }
     fn job_alone(&self, job: JobId) -> Result<Option<JobView>, DatabaseError> {
         self.look(|database| database.job_alone(job))

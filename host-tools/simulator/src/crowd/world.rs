@@ -199,7 +199,7 @@ impl World {
     fn state(&mut self, job: JobId) -> Option<JobState> {
         let (answer, mut answered) = oneshot::channel();
         let now = self.now();
-        self.controller.handle(Event::Request(Request::Jobs(1, answer)), now);
+        self.controller.handle(Event::Request(Request::Jobs(1, None, answer)), now);
         let jobs = answered.try_recv().ok()?.ok()?;
         jobs.into_iter().find(|view| view.job == job.0).map(|view| view.state)
     }
