@@ -20,6 +20,9 @@ use crate::matter::{Function, Matter};
 /// Rows of ranks, and of events, that are shown; of more the first.
 pub(crate) const ROWS_MAX: usize = 256;
 
+/// What share of the time a function must have to be listed, percent: less would be shown as none.
+const SHOWN_PERCENT_MIN: f64 = 0.05;
+
 /// A name and what there is of it.
 pub(crate) struct Fact {
     pub(crate) name: &'static str,
@@ -105,7 +108,12 @@ impl Job {
             shares: shares(matter)?,
             heat: heat(matter)?,
             matrix: matrix(matter)?,
-            functions: matter.functions.iter().map(named).collect(),
+            functions: matter
+                .functions
+                .iter()
+                .filter(|function| function.with_callees >= SHOWN_PERCENT_MIN)
+                .map(named)
+                .collect(),
             flame_graph: matter.flame_graph.as_ref().map(|svg| base64(svg)),
             ranks: rows(&evidence.job.rank_reports),
             ranks_more: evidence.job.rank_reports.len().saturating_sub(ROWS_MAX),

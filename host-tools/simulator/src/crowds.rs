@@ -1,9 +1,11 @@
-//! `crowd`: what a job on very many nodes costs the service node, as a table.
+//! `crowd`: what a job on very many nodes costs the service node, as a table; `served`: such a cluster to look at.
+
+use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use clap::Args;
 use coppice_protocol::limits::RANKS_PER_NODE_MAX;
-use coppice_simulator::crowd::{Costs, Ended, Options, run};
+use coppice_simulator::crowd::{Costs, Ended, Options, run, serve};
 
 /// The sizes that are shown if none is named: nodes, and ranks on each.
 const SIZES: [(u32, u32); 3] = [(64, 4), (1024, 64), (16_384, 4)];
@@ -73,4 +75,30 @@ fn show(options: &Options, ended: &Ended, costs: &Costs) -> anyhow::Result<()> {
         each(costs.nodes.bytes_up),
     );
     Ok(())
+}
+
+/// A cluster that answers.
+#[derive(Args)]
+pub(crate) struct Served {
+    /// Nodes of the cluster
+    #[arg(long, value_name = "N", default_value_t = 16_384)]
+    nodes: u32,
+    /// Jobs that have ended
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    past: u64,
+    /// Directory of the clusters of this user, which is there: tools find it with `COPPICE_HOME` set to it
+    #[arg(long, value_name = "DIR")]
+    home: PathBuf,
+}
+
+impl Served {
+    /// Serves it until SIGINT or SIGTERM. A line on standard output says that it can be asked.
+    ///
+    /// # Errors
+    /// If it cannot be.
+    pub(crate) fn serve(&self) -> anyhow::Result<()> {
+        let home = std::path::absolute(&self.home)?;
+        let options = Options { nodes: self.nodes, ranks_per_node: 1, lasts_ns: u64::MAX, ..Options::default() };
+        serve(&options, self.past, &home, || println!("up")).map_err(|error| anyhow!(error))
+    }
 }

@@ -57,6 +57,8 @@ enum What {
     },
     /// One job on a cluster of very many nodes: what it costs the service node
     Crowd(crowds::Crowd),
+    /// A cluster of very many nodes that tools can be looked at with: it answers on its socket
+    Served(crowds::Served),
     /// The start of a large job, in the old order and in the new one
     Startup(starts::Starts),
     /// How the nodes of a job hear of one that has died
@@ -123,6 +125,7 @@ fn main() -> anyhow::Result<()> {
             })
         }
         What::Crowd(crowd) => crowd.show(),
+        What::Served(served) => served.serve(),
         What::Distribution(transfer) => transfer.show(),
         What::Gathering(gatherings) => {
             gatherings.show();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use coppice_protocol::ids::NodeId;
 use coppice_simulator::crowd::{Costs, Ended, Fault, Options, run};
 
-const SMALL: Options = Options { nodes: 48, pset_size: 16, ranks_per_node: 8, turn: 4, fault: None };
+const SMALL: Options =
+    Options { nodes: 48, pset_size: 16, ranks_per_node: 8, turn: 4, lasts_ns: 5_000_000_000, fault: None };
 
 fn runs(options: &Options) -> (Ended, Costs) {
     run(options).expect("it comes to its end")

@@ -99,6 +99,19 @@ fn pages_show_what_there_is_and_end_a_job() {
     // What is seen elsewhere is seen here.
     let nodes = dashboard.page("/nodes");
     assert!(nodes.contains("2 busy") && nodes.contains("id=\"node-1\""), "{nodes}");
+    let by_job = dashboard.page("/nodes?by=job&state=busy&from=1");
+    assert!(by_job.contains(&format!("2 job {job}")) && by_job.contains("1 of 2 nodes are listed"), "{by_job}");
+    let node = dashboard.page("/nodes/1");
+    assert!(node.contains("Node 1 is busy") && node.contains("10.64.0.2") && node.contains("<dt>Link</dt>"), "{node}");
+    let (status, _, missing) = dashboard.ask("GET", "/nodes/2", "");
+    assert!(status == 404 && missing.contains("there is no node 2; there are 2"), "{missing}");
+    let rank = dashboard.page(&format!("/jobs/{job}/ranks/1"));
+    assert!(rank.contains("Where its time went") && rank.contains("What it called"), "{rank}");
+    assert_eq!(dashboard.ask("GET", &format!("/jobs/{job}/ranks/2"), "").0, 404);
+    assert!(dashboard.page("/jobs").contains(&format!("href=\"/jobs/{job}\"")));
+    assert!(dashboard.page(&format!("/jobs?before={job}")).contains("There is none before that one."));
+    assert!(dashboard.page("/checkpoints").contains("There is none."));
+    assert!(dashboard.page("/events?node=1").contains("node-ready"));
     let hash = cluster.json(&["programs"])[0]["hash"].as_str().expect("a hash")[..12].to_owned();
     assert!(dashboard.page("/programs").contains(&hash));
     let _ = cluster.coppice(&["link", "1", "--latency", "3ms"]).success();
@@ -113,6 +126,8 @@ fn pages_show_what_there_is_and_end_a_job() {
     let run = format!("program={}&arguments=echo+%3Cb%3E&ranks=2&root=%2F", BUSYBOX.replace('/', "%2F"));
     let (status, head, _) = dashboard.ask("POST", "/orders/run", &run);
     assert!(status == 303 && head.contains("location: /jobs/2"), "{head}");
+    let waits = format!("waits for 2 nodes; job {job} has 2 nodes");
+    assert!(dashboard.page("/").contains(&waits) && dashboard.page("/jobs/2").contains(&waits));
     let (status, head, _) = dashboard.ask("POST", "/orders/kill", &format!("job={job}&signal=TERM"));
     assert!(status == 303 && head.contains(&format!("location: /jobs/{job}")), "{head}");
     wait_until("the job has ended", SEEN_TIME_MAX, || {
@@ -123,6 +138,13 @@ fn pages_show_what_there_is_and_end_a_job() {
         let page = dashboard.page("/jobs/2");
         if page.contains("ended, exit status 0") && page.contains("&#60;b&#62;") { Ok(()) } else { Err(page) }
     });
+    let (status, head, output) = dashboard.ask("GET", "/jobs/2/output", "");
+    assert!(status == 200 && head.contains("content-type: text/plain"), "{head}");
+    assert_eq!(output.matches("<b>").count(), 2, "{output}");
+    let held = dashboard.page("/nodes/0");
+    assert!(held.contains("It starts these programs without loading them"), "{held}");
+    let (status, _, console) = dashboard.ask("POST", "/orders/console", "node=0");
+    assert!(status == 200 && console.contains("It was done: <code>coppice console -- 0</code>"), "{console}");
 }
 
 #[test]

@@ -6,10 +6,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 
 const STYLE: &str = "text/css; charset=utf-8";
+const IMAGE: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// By name: what it is, and what is in it.
-const ASSETS: [(&str, &str, &str); 5] = [
+const ASSETS: [(&str, &str, &str); 6] = [
+    ("icon.svg", IMAGE, include_str!("../../templates/icon.svg")),
     ("style.css", STYLE, include_str!("../../templates/style.css")),
     ("pages.css", STYLE, include_str!("../../templates/pages.css")),
     ("htmx.min.js", SCRIPT, include_str!("../../assets/htmx.min.js")),

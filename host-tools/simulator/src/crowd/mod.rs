@@ -8,6 +8,7 @@
 
 mod node;
 mod plant;
+mod served;
 mod time;
 mod world;
 
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use coppice_protocol::ids::NodeId;
 
+pub use self::served::serve;
 use self::world::World;
 
 /// How large it is, and what goes wrong.
@@ -28,13 +30,15 @@ pub struct Options {
     pub ranks_per_node: u32,
     /// Nodes that read one another's input before the service node takes a message of their I/O node.
     pub turn: usize,
+    /// How long its ranks run, ns.
+    pub lasts_ns: u64,
     /// A node with something wrong.
     pub fault: Option<(NodeId, Fault)>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes: 1024, pset_size: 64, ranks_per_node: 64, turn: 8, fault: None }
+        Self { nodes: 1024, pset_size: 64, ranks_per_node: 64, turn: 8, lasts_ns: 5_000_000_000, fault: None }
     }
 }
 

@@ -11,9 +11,6 @@ use coppice_protocol::session::{Event, Session};
 
 use super::{Fault, Traffic};
 
-/// How long ranks run, ns.
-pub(super) const RUN_NS: u64 = 5_000_000_000;
-
 /// Different system calls that a rank has made: as many as a small MPI program makes.
 const SYSCALLS: i32 = 24;
 
@@ -39,6 +36,8 @@ pub(super) struct Node {
     pub(super) control: Wire,
     pub(super) ship: Wire,
     fault: Option<Fault>,
+    /// How long its ranks run, ns.
+    lasts_ns: u64,
     was_told: bool,
     is_ready: bool,
     running: Option<Running>,
@@ -46,8 +45,8 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(control: Wire, ship: Wire, fault: Option<Fault>) -> Self {
-        Self { control, ship, fault, was_told: false, is_ready: false, running: None, held: None }
+    pub(super) fn new(control: Wire, ship: Wire, lasts_ns: u64, fault: Option<Fault>) -> Self {
+        Self { control, ship, fault, lasts_ns, was_told: false, is_ready: false, running: None, held: None }
     }
 
     /// When its ranks end, ns.
@@ -107,7 +106,7 @@ impl Node {
 
     fn launch(&mut self, launch: &Launch, now_ns: u64, traffic: &mut Traffic) {
         let ranks: Ranks = launch.ranks().collect();
-        let until_ns = now_ns + RUN_NS;
+        let until_ns = now_ns.saturating_add(self.lasts_ns);
         self.running = Some(Running { job: launch.job, ranks: ranks.clone(), program: launch.program, until_ns });
         self.say(&ToIoNode::Launched { job: launch.job, ranks }, traffic);
     }
@@ -125,7 +124,7 @@ impl Node {
         let held = || self.held.into_iter().collect();
         let mut all: Vec<Ends> = Vec::new();
         for rank in ranks.of_job(u32::MAX) {
-            let report = report(job, rank, exit);
+            let report = report(job, rank, exit, self.lasts_ns);
             match all.last_mut() {
                 Some(ends) if ends.has_room_for(&report) => ends.reports.push(report),
                 _ => all.push(Ends { held: held(), reports: vec![report] }),
@@ -145,13 +144,13 @@ impl Node {
 }
 
 /// What a rank of a small MPI program says at its end; the numbers differ from rank to rank.
-fn report(job: JobId, rank: Rank, exit: Exit) -> RankReport {
+fn report(job: JobId, rank: Rank, exit: Exit, lasts_ns: u64) -> RankReport {
     let number = u64::from(rank.0);
     let count =
         |call: i32| SyscallCount { number: call * 7, calls: number % 13 + u64::from(call.unsigned_abs()), unknown: 0 };
     let counters = RankCounters {
         launch_ns: 2_000_000 + number * 11,
-        run_ns: RUN_NS + number * 131,
+        run_ns: lasts_ns.saturating_add(number * 131),
         page_faults: 150 + number % 10,
         instruction_faults: 60,
         pages_fetched: if number.is_multiple_of(64) { 120 } else { 0 },

@@ -59,18 +59,26 @@ pub(super) struct World {
     of_psets: Traffic,
     of_nodes: Traffic,
     begin: Instant,
+    /// When that was, ns since 1970.
+    began_ns: u64,
     now_ns: u64,
-    _home: tempfile::TempDir,
+    _home: Option<tempfile::TempDir>,
 }
 
 impl World {
     pub(super) fn new(options: &Options) -> Result<Self, String> {
         let home = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let said = |error: &dyn std::fmt::Display| error.to_string();
         let name = "crowd".parse().map_err(|_| "no name".to_owned())?;
         let variable = |wanted: &str| (wanted == "COPPICE_HOME").then(|| home.path().as_os_str().to_owned());
-        let paths = ClusterPaths::find_with(name, variable, 0).map_err(|error| said(&error))?;
-        paths.create().map_err(|error| said(&error))?;
+        let paths = ClusterPaths::find_with(name, variable, 0).map_err(|error| error.to_string())?;
+        paths.create().map_err(|error| error.to_string())?;
+        let world = Self::at(options, paths, 1)?;
+        Ok(Self { _home: Some(home), ..world })
+    }
+
+    /// One that lies in that place, which is there, and begins at that time, ns since 1970.
+    pub(super) fn at(options: &Options, paths: ClusterPaths, began_ns: u64) -> Result<Self, String> {
+        let said = |error: &dyn std::fmt::Display| error.to_string();
         let database = Database::open(&paths.database()).map_err(|error| said(&error))?;
         let records = Records::with_reserve(Box::new(database), &paths.reserve()).map_err(|error| said(&error))?;
         let store = ProgramStore::open(paths.programs()).map_err(|error| said(&error))?;
@@ -88,7 +96,7 @@ impl World {
             link: LinkShape::default(),
         };
         let (plant, begin) = (Noting::default(), Instant::now());
-        let now = Now { instant: begin, realtime_ns: 1 };
+        let now = Now { instant: begin, realtime_ns: began_ns };
         let controller =
             Controller::new(config, records, store.clone(), plant.clone(), now).map_err(|error| said(&error))?;
         let table = PsetTable::new(options.nodes, options.pset_size);
@@ -110,17 +118,18 @@ impl World {
             of_psets: Traffic::default(),
             of_nodes: Traffic::default(),
             begin,
+            began_ns,
             now_ns: 0,
-            _home: home,
+            _home: None,
         })
     }
 
     fn now(&self) -> Now {
-        Now { instant: self.begin + Duration::from_nanos(self.now_ns), realtime_ns: 1 + self.now_ns }
+        Now { instant: self.begin + Duration::from_nanos(self.now_ns), realtime_ns: self.began_ns + self.now_ns }
     }
 
-    fn at(&self) -> MachineNow {
-        MachineNow { ns: self.now_ns, realtime_ns: 1 + self.now_ns }
+    fn moment(&self) -> MachineNow {
+        MachineNow { ns: self.now_ns, realtime_ns: self.began_ns + self.now_ns }
     }
 
     /// Brings all nodes up.
@@ -180,7 +189,7 @@ impl World {
         }
     }
 
-    fn submit(&mut self) -> Result<JobId, String> {
+    pub(super) fn submit(&mut self) -> Result<JobId, String> {
         let Options { nodes, ranks_per_node, .. } = self.options;
         let program = ProgramRow { id: ProgramId([3; 32]), bytes: 1 << 20, memory_bytes: 64 << 10 };
         let file = FileKey { device: 1, inode: 2, bytes: 1 << 20, modified_ns: 4, changed_ns: 5 };
@@ -228,11 +237,7 @@ impl World {
             if is_so(self) {
                 return Ok(());
             }
-            let machines = self.psets.iter().filter_map(|pset| pset.machine.deadline()).min();
-            let controller = self.controller.deadline();
-            let controller = controller.map(|at| at.saturating_duration_since(self.begin).as_nanos() as u64);
-            let node = self.due.first().map(|(due_ns, _)| *due_ns);
-            let Some(next_ns) = [machines, controller, node].into_iter().flatten().min() else {
+            let Some(next_ns) = self.due_ns() else {
                 return Err(format!("nothing is due, and not yet so: {what}"));
             };
             self.now_ns = self.now_ns.max(next_ns);
@@ -243,9 +248,43 @@ impl World {
         }
     }
 
+    /// When something is due, ns since it began.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        let machines = self.psets.iter().filter_map(|pset| pset.machine.deadline()).min();
+        let controller = self.controller.deadline();
+        let controller = controller.map(|at| at.saturating_duration_since(self.begin).as_nanos() as u64);
+        let node = self.due.first().map(|(due_ns, _)| *due_ns);
+        [machines, controller, node].into_iter().flatten().min()
+    }
+
+    /// What time it is, ns since it began.
+    pub(super) const fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// It is that time now, or later already: does what is due, and all that follows from it.
+    pub(super) fn pass_to(&mut self, now_ns: u64) -> Result<(), String> {
+        self.now_ns = self.now_ns.max(now_ns);
+        self.advance();
+        while self.step()? {}
+        Ok(())
+    }
+
+    /// Has the controller take something in, and all happen that follows from it.
+    pub(super) fn take(&mut self, event: Event) -> Result<(), String> {
+        self.handle(event);
+        while self.step()? {}
+        Ok(())
+    }
+
+    /// Where programs lie.
+    pub(super) fn store(&self) -> ProgramStore {
+        self.store.clone()
+    }
+
     /// Does what is due.
     fn advance(&mut self) {
-        let (now, at) = (self.now(), self.at());
+        let (now, at) = (self.now(), self.moment());
         if self.controller.deadline().is_some_and(|deadline| deadline <= now.instant) {
             self.meter.count(|| self.controller.advance(now));
         }
@@ -309,7 +348,7 @@ impl World {
             Order::Tell(pset, bytes) => {
                 self.of_psets.messages_down += 1;
                 self.of_psets.bytes_down += bytes.len() as u64;
-                let at = self.at();
+                let at = self.moment();
                 let decoded = pset::decode::<ToPset>(&bytes).map_err(|error| error.to_string())?;
                 let (Some((order, _)), Some(of)) = (decoded, self.psets.get_mut(pset.0 as usize)) else {
                     return Err("an order makes no sense".to_owned());
@@ -346,7 +385,7 @@ impl World {
         self.generations.insert(id, generation);
         let started = MachineEvent::Started { pid: 1000 + id.0 };
         self.events.push_back(Event::Plant(PlantEvent::Machine { node: id, generation, event: started }));
-        let (at, identity) = (self.at(), Identity { node: id, generation });
+        let (at, identity) = (self.moment(), Identity { node: id, generation });
         let pset = self.table.pset_of(id).ok_or("a node of no pset")?;
         let of = self.psets.get_mut(pset.0 as usize).ok_or("no such pset")?;
         let mut connect = |channel| {
@@ -356,7 +395,7 @@ impl World {
         };
         let (control, ship) = (connect(Channel::Control), connect(Channel::Ship));
         let fault = self.options.fault.filter(|(node, _)| *node == id).map(|(_, fault)| fault);
-        let node = Node::new(control.ok_or("not accepted")?, ship.ok_or("not accepted")?, fault);
+        let node = Node::new(control.ok_or("not accepted")?, ship.ok_or("not accepted")?, self.options.lasts_ns, fault);
         of.moving.insert(id);
         self.nodes.insert(id, node);
         // So that there are never more handshakes under way than there may be.
@@ -365,7 +404,7 @@ impl World {
     }
 
     fn turn_of(&mut self, number: usize) -> Result<bool, String> {
-        let at = self.at();
+        let at = self.moment();
         let mut is_busy = false;
         for _ in 0..self.options.turn {
             let Some(id) = self.psets.get_mut(number).and_then(|pset| pset.moving.pop_first()) else { break };
@@ -411,7 +450,7 @@ impl World {
 
     /// Moves bytes between a node and its I/O node, both ways.
     fn exchange(&mut self, number: usize, id: NodeId) {
-        let at = self.at();
+        let at = self.moment();
         let (Some(pset), Some(node)) = (self.psets.get_mut(number), self.nodes.get_mut(&id)) else { return };
         let machine = &mut pset.machine;
         for wire in [&mut node.control, &mut node.ship] {

@@ -15,7 +15,7 @@ use crate::charts::shares::CAUSES;
 use crate::cluster::{CheckpointRow, Cluster, EventRow, JobRow, LinkRow, NodeRow, ProgramRow};
 use crate::job::Job;
 use crate::map::{Colouring, NodeMap, STATES};
-use crate::matter::Matter;
+use crate::matter::{Matter, drawn_ranks};
 use crate::node::Node;
 use crate::rank::Rank;
 
@@ -85,6 +85,8 @@ struct OneJob {
     job: Job,
     has_ended: bool,
     waits: Option<String>,
+    /// Ranks that there are pages of, while none has a row.
+    ranks: Vec<u32>,
 }
 
 #[derive(Template)]
@@ -157,7 +159,9 @@ impl Page {
                 let has_ended = evidence.job.job.state == JobState::Ended;
                 is_final = has_ended;
                 let waits = coppice_explain::waits_for(&evidence.job.job, &evidence.jobs, evidence.now_ns);
-                OneJob { job: Job { has_pages: true, ..Job::of(&matter)? }, has_ended, waits }.render()?
+                let ranks =
+                    if evidence.job.rank_reports.is_empty() { drawn_ranks(evidence.job.job.ranks) } else { vec![] };
+                OneJob { job: Job { has_pages: true, ..Job::of(&matter)? }, has_ended, waits, ranks }.render()?
             }
             Kind::Rank { job, rank } => {
                 let detail = client.job(job).await?;
