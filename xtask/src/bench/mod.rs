@@ -6,6 +6,7 @@
 
 mod checkpoint;
 pub(crate) mod cluster;
+mod dashboard;
 mod fences;
 mod frozen;
 mod guest;
@@ -36,7 +37,7 @@ use crate::{build, setup};
 #[derive(Args)]
 pub(crate) struct Options {
     /// Only the group with this name: node, launch, io, retain, net, pmi, fences, poll, threads, frozen, checkpoint,
-    /// sections, staging, copies, pages, beside, overlay, or, simulated
+    /// sections, staging, copies, pages, beside, overlay, dashboard, or, simulated
     /// and only if they are named, distribution, crowd, startup and gathering
     group: Option<String>,
     /// With distribution or startup: also draw how time grows with the number of members or nodes, to this file (SVG);
@@ -78,6 +79,7 @@ const GROUPS: &[(&str, Group)] = &[
     ("pages", staging::counted::figures),
     ("beside", staging::beside::figures),
     ("overlay", overlay::figures),
+    ("dashboard", dashboard::figures),
 ];
 
 /// Measures and prints.
