@@ -1,6 +1,6 @@
 //! Asks for all that is known of a job.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use coppice_api::Client;
 use coppice_api::error::ApiError;
@@ -8,11 +8,15 @@ use coppice_api::job::JobsQuery;
 use coppice_api::link::LinksQuery;
 use coppice_api::overlay::ProfileQuery;
 use coppice_api::ras::RasQuery;
+use tokio::time::timeout;
 
 use crate::Evidence;
 
 /// Rows of each listing that are looked at, the newest.
 const ROWS_MAX: u32 = 1000;
+
+/// How long a fabric is waited for.
+const LINKS_TIME_MAX: Duration = Duration::from_secs(1);
 
 impl Evidence {
     /// Of that job, as its service node has it now.
@@ -37,7 +41,7 @@ impl Evidence {
         ras.sort_by_key(|event| event.event);
         ras.dedup_by_key(|event| event.event);
         // A fabric that does not answer just now leaves a sentence out, and not all of them.
-        let links = client.links(&links).await.ok();
+        let links = timeout(LINKS_TIME_MAX, client.links(&links)).await.ok().and_then(Result::ok);
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let now_ns = u64::try_from(now_ns).unwrap_or(u64::MAX);
         Ok(Self { job: detail, profile, ras, jobs, nodes, links, now_ns })

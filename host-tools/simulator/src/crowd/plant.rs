@@ -22,8 +22,10 @@ pub(super) const KEY: NodeKey = NodeKey([7; 32]);
 #[derive(Debug)]
 pub(super) enum Order {
     FindAccelerator,
-    StartFabric(Incarnation),
+    /// With the stations of its links.
+    StartFabric(Incarnation, Vec<Station>),
     AskFabric,
+    TellFabric(u64, Vec<FabricOrder>),
     StartIoNode(PsetId, Incarnation),
     /// As the bytes that go through the pipe.
     Tell(PsetId, Vec<u8>),
@@ -50,14 +52,16 @@ impl Plant for Noting {
     fn find_accelerator(&mut self) {
         self.note(Order::FindAccelerator);
     }
-    fn start_fabric(&mut self, incarnation: Incarnation, _links: &BTreeMap<Station, LinkShapes>) {
-        self.note(Order::StartFabric(incarnation));
+    fn start_fabric(&mut self, incarnation: Incarnation, links: &BTreeMap<Station, LinkShapes>) {
+        self.note(Order::StartFabric(incarnation, links.keys().copied().collect()));
     }
     fn stop_fabric(&mut self, _how: Stop) {}
     fn ask_fabric(&mut self) {
         self.note(Order::AskFabric);
     }
-    fn tell_fabric(&mut self, _request: u64, _orders: &[FabricOrder]) {}
+    fn tell_fabric(&mut self, request: u64, orders: &[FabricOrder]) {
+        self.note(Order::TellFabric(request, orders.to_vec()));
+    }
     fn start_io_node(&mut self, pset: PsetId, incarnation: Incarnation) {
         self.note(Order::StartIoNode(pset, incarnation));
     }

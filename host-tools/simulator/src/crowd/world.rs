@@ -1,12 +1,15 @@
 //! The world: carries orders out, moves bytes between nodes and I/O nodes, and lets time pass.
 
+mod fabric;
+mod live;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coppice_api::ClusterPaths;
 use coppice_api::job::{JobDetail, JobState, Submission};
-use coppice_api::link::LinkShape;
+use coppice_api::link::{LinkShape, Station};
 use coppice_io_node::machine::{Effect, LineId, Machine, Now as MachineNow};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, PsetId};
 use coppice_protocol::pset::{self, FromPset, ToPset};
@@ -47,6 +50,8 @@ pub(super) struct World {
     plant: Noting,
     table: PsetTable,
     fabric: Incarnation,
+    /// Whose links it has. Nothing passes on them: what nodes say goes another way.
+    stations: Vec<Station>,
     psets: Vec<Pset>,
     nodes: BTreeMap<NodeId, Node>,
     generations: BTreeMap<NodeId, Generation>,
@@ -108,6 +113,7 @@ impl World {
             plant,
             table,
             fabric: Incarnation::default(),
+            stations: Vec::new(),
             psets,
             nodes: BTreeMap::new(),
             generations: BTreeMap::new(),
@@ -257,31 +263,6 @@ impl World {
         [machines, controller, node].into_iter().flatten().min()
     }
 
-    /// What time it is, ns since it began.
-    pub(super) const fn now_ns(&self) -> u64 {
-        self.now_ns
-    }
-
-    /// It is that time now, or later already: does what is due, and all that follows from it.
-    pub(super) fn pass_to(&mut self, now_ns: u64) -> Result<(), String> {
-        self.now_ns = self.now_ns.max(now_ns);
-        self.advance();
-        while self.step()? {}
-        Ok(())
-    }
-
-    /// Has the controller take something in, and all happen that follows from it.
-    pub(super) fn take(&mut self, event: Event) -> Result<(), String> {
-        self.handle(event);
-        while self.step()? {}
-        Ok(())
-    }
-
-    /// Where programs lie.
-    pub(super) fn store(&self) -> ProgramStore {
-        self.store.clone()
-    }
-
     /// Does what is due.
     fn advance(&mut self) {
         let (now, at) = (self.now(), self.moment());
@@ -332,11 +313,12 @@ impl World {
             Order::FindAccelerator => {
                 self.events.push_back(Event::Plant(PlantEvent::Accelerator(Ok(Accelerator::Tcg))));
             }
-            Order::StartFabric(incarnation) => {
-                self.fabric = incarnation;
+            Order::StartFabric(incarnation, stations) => {
+                (self.fabric, self.stations) = (incarnation, stations);
                 self.of_fabric(HelperEvent::Started { pid: 10 });
                 self.of_fabric(HelperEvent::Said(FromFabric::Alive));
             }
+            Order::TellFabric(request, orders) => self.tell_fabric(request, &orders),
             Order::AskFabric => self.of_fabric(HelperEvent::Said(FromFabric::Alive)),
             Order::StartIoNode(pset, incarnation) => {
                 if let Some(of) = self.psets.get_mut(pset.0 as usize) {
@@ -369,10 +351,6 @@ impl World {
             }
         }
         Ok(())
-    }
-
-    fn of_fabric(&mut self, event: HelperEvent<FromFabric>) {
-        self.events.push_back(Event::Plant(PlantEvent::Fabric { incarnation: self.fabric, event }));
     }
 
     fn of_pset(&mut self, pset: PsetId, event: HelperEvent<FromPset>) {

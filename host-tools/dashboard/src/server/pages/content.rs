@@ -1,6 +1,6 @@
 //! What is on each page.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use askama::Template;
 use coppice_api::Client;
@@ -9,6 +9,7 @@ use coppice_api::job::{JobState, JobsQuery};
 use coppice_api::link::LinksQuery;
 use coppice_api::overlay::ProfileQuery;
 use coppice_api::ras::RasQuery;
+use tokio::time::timeout;
 
 use super::{Kind, Page, PageError};
 use crate::charts::shares::CAUSES;
@@ -27,6 +28,9 @@ const NEWEST_MAX: u32 = 25;
 
 /// Events that are on the page of a node: the newest.
 const NODE_EVENTS_MAX: u32 = 50;
+
+/// How long a fabric is waited for to say what a node's link is like.
+const LINK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What is on a page.
 pub(in crate::server) struct Content {
@@ -252,7 +256,10 @@ async fn node(client: &Client, number: u32) -> Result<String, PageError> {
     let events = RasQuery { limit: Some(NODE_EVENTS_MAX), node: Some(number), job: None };
     let (programs, events) = tokio::try_join!(client.programs(), client.ras(&events))?;
     let link = match number.to_string().parse() {
-        Ok(links) => client.links(&LinksQuery { links: Some(links) }).await.ok(),
+        Ok(links) => {
+            let wanted = LinksQuery { links: Some(links) };
+            timeout(LINK_TIME_MAX, client.links(&wanted)).await.ok().and_then(Result::ok)
+        }
         Err(_) => None,
     };
     // A fabric that does not answer just now leaves one line out.
