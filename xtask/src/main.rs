@@ -14,6 +14,7 @@
 //! | `mutants` – faults put back on purpose, and how soon the simulated world finds them | [`mutants`] |
 //! | `soak` – what the suite tries, with fresh seeds and for long | [`soak`] |
 //! | `bench` – figures, each beside what it is compared to | [`bench`] |
+//! | `figures` – the pictures in docs/figures that have a source | [`figures`] |
 //! | `linux-table` – the table of calls in docs/linux.md | [`document`] |
 //! | `tidy` – formatting, lints, layering, sizes | [`tidy`] |
 
@@ -23,6 +24,7 @@ mod command;
 mod debian;
 mod demo;
 mod document;
+mod figures;
 mod guard;
 mod mpich;
 mod mutants;
@@ -74,6 +76,8 @@ enum Task {
     Soak(soak::Options),
     /// Measure; prints each figure with what it is compared to
     Bench(bench::Options),
+    /// Draw the pictures in docs/figures that have a source in the tree
+    Figures,
     /// Write the table of system calls in docs/linux.md anew, from the code
     LinuxTable,
     /// Check formatting, lints, dependency arrows and file sizes
@@ -105,6 +109,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Mutants(options) => mutants::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Figures => figures::run(),
         Task::LinuxTable => document::linux_table(),
         Task::Tidy => tidy::run(),
     }

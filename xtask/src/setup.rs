@@ -29,6 +29,8 @@ const FOR_TESTS: &[Package] = &[
     Package { program: "/usr/bin/tmux", name: "tmux" },
 ];
 
+const FOR_FIGURES: &[Package] = &[Package { program: "/usr/bin/dot", name: "graphviz" }];
+
 const FOR_MPICH: &[Package] = &[
     Package { program: "/usr/bin/gcc", name: "gcc" },
     Package { program: "/usr/lib/x86_64-linux-gnu/libc.a", name: "libc6-dev" },
@@ -78,6 +80,14 @@ pub(crate) fn everything() -> Result<()> {
     packages(FOR_TESTS)?;
     for_openmpi()?;
     prometheus::ready()
+}
+
+/// What drawing pictures needs.
+///
+/// # Errors
+/// As [`for_run`].
+pub(crate) fn for_figures() -> Result<()> {
+    packages(FOR_FIGURES)
 }
 
 /// What building MPICH and programs with it needs.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::build::{self, NODE_TARGET};
 use crate::command::{cargo, command, output, root, run as execute};
-use crate::mutants;
+use crate::{figures, mutants};
 
 /// Longest source file, lines.
 const FILE_LINES_MAX: usize = 500;
@@ -70,6 +70,7 @@ pub(crate) fn run() -> Result<()> {
     let mut complaints = arrows()?;
     complaints.extend(sources()?);
     complaints.extend(mutants::complaints()?);
+    complaints.extend(figures::complaints()?);
     if !complaints.is_empty() {
         bail!("tidy:\n  {}", complaints.join("\n  "));
     }
