@@ -253,23 +253,7 @@ impl Cluster {
     /// Processes that belong to this home: daemons and machines.
     #[must_use]
     pub fn processes(&self) -> Vec<Process> {
-        let home = self.home.path().to_string_lossy().into_owned();
-        let mut found = Vec::new();
-        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
-                continue;
-            };
-            let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
-            let belongs = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(&home);
-            if belongs(&read("cmdline")) || (belongs(&read("environ")) && pid != std::process::id() as i32) {
-                let command = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
-                // A process that has exited and waits for its parent has no command line.
-                if !command.is_empty() {
-                    found.push(Process { pid, command });
-                }
-            }
-        }
-        found
+        processes_of(self.home.path())
     }
 
     /// Kills (-9) the one process of this home whose command line contains `what`, and waits until it is gone: its
@@ -369,4 +353,25 @@ pub struct Process {
     pub pid: i32,
     /// Its command line.
     pub command: String,
+}
+
+/// Processes whose arguments or environment name a directory.
+pub(crate) fn processes_of(directory: &Path) -> Vec<Process> {
+    let directory = directory.to_string_lossy();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        let belongs = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(&*directory);
+        if belongs(&read("cmdline")) || (belongs(&read("environ")) && pid != std::process::id() as i32) {
+            let command = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
+            // A process that has exited and waits for its parent has no command line.
+            if !command.is_empty() {
+                found.push(Process { pid, command });
+            }
+        }
+    }
+    found
 }
