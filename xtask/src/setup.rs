@@ -27,6 +27,8 @@ const FOR_TESTS: &[Package] = &[
     Package { program: "/usr/bin/strace", name: "strace" },
     Package { program: "/usr/bin/gdb", name: "gdb" },
     Package { program: "/usr/bin/tmux", name: "tmux" },
+    Package { program: "/usr/bin/chromium", name: "chromium" },
+    Package { program: "/usr/bin/chromedriver", name: "chromium-driver" },
 ];
 
 const FOR_FIGURES: &[Package] = &[Package { program: "/usr/bin/dot", name: "graphviz" }];
