@@ -3,6 +3,7 @@
 mod asked;
 mod bad_input;
 mod boot;
+mod browser;
 mod busybox;
 mod bytes;
 mod calls;

@@ -1,0 +1,59 @@
+//! Every page, and how one comes to it.
+
+use coppice_tests::guests::{Toolchain, program};
+use serde_json::json;
+
+use super::Visit;
+
+#[test]
+fn links_lead_to_every_page() {
+    let visit = Visit::begin(2);
+    let browser = &visit.browser;
+    let ended = visit.run_profiled();
+    let fault = program("fault", Toolchain::Glibc);
+    let _ = visit.cluster.run(&[&fault.to_string_lossy(), "null"]);
+    let crashed = visit.cluster.last_job()["job"].to_string();
+    let runs = visit.start_endless(2);
+    let links = browser.value("[...document.querySelectorAll('nav a')].map(link => link.getAttribute('href'))");
+    let links: Vec<String> = serde_json::from_value(links).expect("addresses");
+    for known in ["/", "/nodes", "/programs", "/links", "/events"] {
+        assert!(links.iter().any(|link| link == known), "{known} in {links:?}");
+    }
+    for link in &links {
+        browser.click(&format!("nav a[href='{link}']"));
+        assert_eq!(browser.address(), visit.dashboard.page(link));
+        assert_eq!(browser.value("document.querySelector('nav [aria-current]').getAttribute('href')"), json!(link));
+        assert_eq!(browser.value("document.querySelectorAll('h1').length"), 1, "{link}");
+        // It hears what it becomes.
+        let live = browser.value("document.querySelector('main').getAttribute('sse-connect')");
+        let live = live.as_str().unwrap_or_else(|| panic!("{link} is not live"));
+        let requests = visit.assert_nothing_strange();
+        assert!(requests.contains(&visit.dashboard.page(live)), "{live} in {requests:?}");
+    }
+    for (page, job) in [("/", &ended), ("/nodes", &runs), ("/events", &crashed)] {
+        visit.open(page);
+        let link = format!("main a[href='/jobs/{job}']");
+        let _ = browser.until(&format!("document.querySelector({})", json!(link)));
+        browser.click(&link);
+        assert_eq!(browser.address(), visit.dashboard.page(&format!("/jobs/{job}")));
+        assert!(browser.text("h1").starts_with(&format!("Job {job}: ")), "{}", browser.text("h1"));
+        let _ = visit.assert_nothing_strange();
+    }
+}
+
+#[test]
+fn what_there_is_not_is_said_to_be_not() {
+    let visit = Visit::begin(1);
+    assert_eq!(visit.browser.text("section p"), "There was none yet. coppice run ./program runs one.");
+    let _ = visit.assert_nothing_strange();
+    for (path, said) in [("/jobs/99", "no job 99"), ("/jobs/x", "There is no such page."), ("/x", "no such page")] {
+        visit.open(path);
+        assert!(visit.browser.text("[role=alert]").contains(said), "{path}: {}", visit.browser.text("main"));
+        // That is all that there is to complain of.
+        let complaints = visit.browser.complaints();
+        let [complaint] = &complaints[..] else { panic!("{path}: {complaints:?}") };
+        assert!(complaint.text.contains(path) && complaint.text.contains("404"), "{complaint:?}");
+    }
+    visit.browser.click("nav a[href='/nodes']");
+    assert_eq!(visit.browser.text("h1"), "Nodes");
+}
