@@ -1,5 +1,6 @@
 //! The dashboard in a browser, as people see and use it.
 
+mod live;
 mod pages;
 
 use std::time::Duration;
