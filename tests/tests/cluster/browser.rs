@@ -2,6 +2,7 @@
 
 mod live;
 mod pages;
+mod strangers;
 mod told;
 
 use std::time::Duration;
