@@ -1,6 +1,7 @@
 //! The dashboard in a browser, as people see and use it.
 
 mod live;
+mod named;
 mod pages;
 mod strangers;
 mod told;
