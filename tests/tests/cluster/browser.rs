@@ -1,6 +1,7 @@
 //! The dashboard in a browser, as people see and use it.
 
 mod live;
+mod looks;
 mod named;
 mod pages;
 mod strangers;
