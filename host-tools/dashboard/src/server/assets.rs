@@ -10,10 +10,11 @@ const IMAGE: &str = "image/svg+xml";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// By name: what it is, and what is in it.
-const ASSETS: [(&str, &str, &str); 6] = [
+const ASSETS: [(&str, &str, &str); 7] = [
     ("icon.svg", IMAGE, include_str!("../../templates/icon.svg")),
     ("style.css", STYLE, include_str!("../../templates/style.css")),
     ("pages.css", STYLE, include_str!("../../templates/pages.css")),
+    ("live.js", SCRIPT, include_str!("../../templates/live.js")),
     ("htmx.min.js", SCRIPT, include_str!("../../assets/htmx.min.js")),
     ("htmx-ext-sse.min.js", SCRIPT, include_str!("../../assets/htmx-ext-sse.min.js")),
     ("idiomorph-ext.min.js", SCRIPT, include_str!("../../assets/idiomorph-ext.min.js")),

@@ -5,6 +5,9 @@ use serde_json::json;
 
 use super::Visit;
 
+/// More than a browser has connections to one host.
+const WINDOWS: usize = 8;
+
 #[test]
 fn links_lead_to_every_page() {
     let visit = Visit::begin(2);
@@ -56,4 +59,24 @@ fn what_there_is_not_is_said_to_be_not() {
     }
     visit.browser.click("nav a[href='/nodes']");
     assert_eq!(visit.browser.text("h1"), "Nodes");
+}
+
+/// A browser has few connections to one host; pages that nobody looks at must not have them all.
+#[test]
+fn pages_are_looked_at_in_many_windows() {
+    let visit = Visit::begin(1);
+    let browser = &visit.browser;
+    let mut windows = Vec::new();
+    for _ in 0..WINDOWS {
+        browser.until_text("h1", "Cluster default is up");
+        windows.push(browser.open_window());
+        visit.open("/");
+    }
+    let job = visit.start_endless(1);
+    browser.until_text(&format!("#job-{job}"), "running");
+    for window in windows {
+        browser.go_to_window(window);
+        browser.until_text(&format!("#job-{job}"), "running");
+    }
+    let _ = visit.assert_nothing_strange();
 }
