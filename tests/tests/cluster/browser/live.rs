@@ -6,6 +6,9 @@ use serde_json::json;
 
 use super::{Visit, wait_for_state};
 
+/// The button that leads to the end of a job.
+const KILL: &str = "a.button[href^='/orders/kill']";
+
 impl Visit {
     /// From now on it is known whether the page was loaded again.
     #[track_caller]
@@ -107,7 +110,7 @@ fn a_job_is_followed_to_its_end_which_its_button_brings_about() {
     // What the overlay tells comes by and by, in front of what was there.
     browser.until_text("main", "Where the time went");
     browser.until_text("main", "Ranks over time");
-    visit.focus("button");
+    visit.focus(KILL);
     let _ = browser.run(
         "getSelection().selectAllChildren(document.querySelector('h1'));
          document.querySelector('#facts').scrollIntoView();
@@ -124,14 +127,19 @@ fn a_job_is_followed_to_its_end_which_its_button_brings_about() {
     assert_eq!(browser.value("String(getSelection())"), selected);
     assert!(selected.as_str().is_some_and(|text| text.starts_with("Job 1: ")), "{selected}");
     visit.assert_not_loaded_again();
-    assert_eq!(browser.text("button"), format!("End job {job}"));
+    browser.click(KILL);
+    // What it leads to is a question.
+    assert_eq!(
+        browser.value("[...document.querySelectorAll('[name]')].map(field => field.value)"),
+        json!([job, "TERM"])
+    );
     browser.click("button");
     browser.until_text("main header", "ended, exit status 143");
     assert_eq!(browser.address(), visit.dashboard.page(&format!("/jobs/{job}")));
     let view = visit.cluster.json(&["job", &job]);
     assert_eq!((&view["state"], &view["exit_status"]), (&json!("ended"), &json!(143)), "{view}");
     // There is nothing to be ended any more, and nothing that would be lost.
-    assert_eq!(browser.value("document.querySelectorAll('button').length"), 0);
+    assert_eq!(browser.value(&format!("document.querySelectorAll({}).length", json!(KILL))), 0);
     let before = browser.value("document.body.innerText");
     browser.reload();
     assert_eq!(browser.value("document.body.innerText"), before);

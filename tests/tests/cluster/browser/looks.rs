@@ -32,10 +32,15 @@ impl Visit {
         let runs = self.start_endless(2);
         let _ = self.cluster.coppice(&["link", "1", "--latency", "3ms", "--loss", "1%"]).success();
         let jobs = [("job", ended), ("job-crashed", crashed), ("job-running", runs)];
+        let rank = ("rank".to_owned(), format!("/jobs/{}/ranks/0", jobs[0].1));
+        let kill = ("question".to_owned(), format!("/orders/kill?job={}", jobs[2].1));
         let jobs = jobs.map(|(name, job)| (name.to_owned(), format!("/jobs/{job}")));
-        let lists = ["nodes", "programs", "links", "events"].map(|name| (name.to_owned(), format!("/{name}")));
+        let more = [("node", "/nodes/0"), ("nodes-held", "/nodes?by=held"), ("run", "/orders/run")];
+        let more = more.map(|(name, path)| (name.to_owned(), path.to_owned()));
+        let lists = ["jobs", "nodes", "programs", "checkpoints", "links", "events"]
+            .map(|name| (name.to_owned(), format!("/{name}")));
         let ends = [("overview", "/"), ("problem", "/jobs/99")].map(|(name, path)| (name.to_owned(), path.to_owned()));
-        lists.into_iter().chain(jobs).chain(ends).collect()
+        lists.into_iter().chain(jobs).chain(more).chain([rank, kill]).chain(ends).collect()
     }
 }
 
@@ -89,7 +94,7 @@ fn pages_fit_on_narrow_screens_and_are_dark_for_those_who_want_it() {
 }
 
 /// All that a key can be at, in the order in which it is read.
-const FOCUSABLE: &str = "[...document.querySelectorAll('a[href], button, [tabindex=\"0\"]')]";
+const FOCUSABLE: &str = "[...document.querySelectorAll('a[href], button, input, select, textarea, [tabindex=\"0\"]')]";
 
 #[test]
 fn keys_reach_everything_in_order_and_show_where_they_are() {
@@ -131,6 +136,9 @@ fn keys_reach_everything_in_order_and_show_where_they_are() {
     at(&format!("main a[href=\"{runs}\"]"));
     browser.press(Key::Enter);
     browser.until_text("h1", "Job 3: ");
+    at("a[href^=\"/orders/kill\"]");
+    browser.press(Key::Enter);
+    browser.until_text("h1", "Send a signal");
     at("button");
     browser.press(Key::Enter);
     browser.until_text("main header", "ended, exit status 143");

@@ -93,14 +93,27 @@ fn nothing_that_a_program_names_is_done() {
     let crashed = run("crashes");
     let _ = browser.until(&format!("document.querySelector('main a[href=\"/jobs/{crashed}\"]')"));
     visit.assert_nothing_was_done();
-    for path in ["/", "/nodes", "/programs", "/links", "/events", &format!("/jobs/{job}"), &format!("/jobs/{crashed}")]
-    {
+    let of_jobs = [format!("/jobs/{job}"), format!("/jobs/{crashed}"), format!("/jobs/{job}/ranks/0")];
+    let lists =
+        ["/", "/jobs", "/nodes", "/nodes?by=program", "/nodes/0", "/programs", "/checkpoints", "/links", "/events"];
+    for path in lists.into_iter().chain(of_jobs.iter().map(String::as_str)) {
         visit.open(path);
-        if ["/nodes", "/programs"].contains(&path) {
+        if ["/nodes", "/nodes/0", "/programs", "/jobs"].contains(&path) {
             visit.assert_seen("td code", &name);
         }
         visit.assert_nothing_was_done();
         let images = "[...document.images].every(image => image.complete && image.naturalWidth > 0)";
         assert_eq!(browser.value(images), true, "{path}");
     }
+    // Nor is what is put into a form, and said of it.
+    visit.open("/orders/run");
+    let _ = browser.run(&format!("document.querySelector('[name=program]').value = {}", json!(WORSE)));
+    browser.click("main button");
+    browser.until_text("[role=alert]", "It was not done");
+    assert_eq!(browser.value("document.querySelector('[name=program]').value"), json!(WORSE));
+    visit.assert_seen("[role=alert]", WORSE);
+    // That it was not done is what the browser complains of.
+    let complaints = browser.complaints();
+    assert!(complaints.iter().all(|complaint| complaint.text.contains("409")), "{complaints:?}");
+    visit.assert_nothing_was_done();
 }

@@ -53,7 +53,7 @@ fn the_token_of_this_dashboard_is_what_opens_it() {
     assert_eq!(former.end().status, 143);
     let dashboard = Dashboard::start_at(&cluster, port);
     assert_ne!(former_address, dashboard.address());
-    let live = "fetch('/live/overview').then(answer => answer.status)";
+    let live = "fetch('/live/').then(answer => answer.status)";
     assert_eq!(browser.promised(live), json!({ "value": 403 }));
     assert_eq!(browser.value("window.mark"), "as loaded");
     assert!(browser.text("h1").starts_with("Cluster default"), "{}", browser.text("body"));
@@ -115,10 +115,10 @@ fn pages_of_others_neither_see_nor_order() {
     let job = visit.start_endless(1);
     wait_for_state(&visit.cluster, &job, "running");
     let own = visit.dashboard.page("");
-    let kill = visit.dashboard.page(&format!("/jobs/{job}/kill"));
+    let kill = visit.dashboard.page("/orders/kill");
     let elsewhere = Elsewhere::serve(format!(
         "<!DOCTYPE html><title>Elsewhere</title><iframe src='{own}/'></iframe>\
-         <form method='post' action='{kill}'><button>You have won</button></form>"
+         <form method='post' action='{kill}'><input name=job value={job}><input name=signal value=KILL><button>You have won</button></form>"
     ));
     let goes_on = || {
         let view = visit.cluster.json(&["job", &job]);
@@ -132,12 +132,13 @@ fn pages_of_others_neither_see_nor_order() {
         let complaints = browser.complaints();
         assert!(complaints.iter().any(|complaint| complaint.text.contains("frame-ancestors 'none'")), "{complaints:?}");
         // Nothing that is asked for is told.
-        for path in ["/", "/live/overview", &format!("/jobs/{job}")] {
+        for path in ["/", "/live/", &format!("/jobs/{job}")] {
             let asked = browser.promised(&format!("fetch('{own}{path}', {{ credentials: 'include' }})"));
             assert_eq!(asked, json!({ "error": "TypeError: Failed to fetch" }), "{path}");
         }
         // It is not told either what became of this, which is nothing.
-        let blind = "{ method: 'POST', mode: 'no-cors', credentials: 'include' }";
+        let form = format!("body: new URLSearchParams({{ job: {job}, signal: 'KILL' }})");
+        let blind = format!("{{ method: 'POST', mode: 'no-cors', credentials: 'include', {form} }}");
         let ordered = browser.promised(&format!("fetch('{kill}', {blind}).then(({{ type }}) => type)"));
         assert_eq!(ordered, json!({ "value": "opaque" }));
         goes_on();
@@ -149,7 +150,8 @@ fn pages_of_others_neither_see_nor_order() {
     // Nor is it what leads there that matters: links do not order.
     browser.open(&kill);
     goes_on();
-    visit.open(&format!("/jobs/{job}"));
+    visit.open(&format!("/orders/kill?job={job}"));
+    goes_on();
     browser.click("button");
     browser.until_text("main header", "ended, exit status 143");
 }
@@ -172,7 +174,8 @@ fn a_job_of_another_cluster_is_none_of_this() {
     assert!(is_there(&other));
     assert!(!is_there(&visit.dashboard));
     assert!(browser.text("[role=alert]").contains(&format!("no job {job}")), "{}", browser.text("main"));
-    let order = format!("fetch('/jobs/{job}/kill', {{ method: 'POST' }}).then(answer => answer.status)");
+    let form = format!("body: new URLSearchParams({{ job: {job}, signal: 'KILL' }})");
+    let order = format!("fetch('/orders/kill', {{ method: 'POST', {form} }}).then(answer => answer.status)");
     assert_eq!(browser.promised(&order), json!({ "value": 409 }));
     assert!(is_there(&other));
     let view: Value = cluster.json(&["job", &job]);

@@ -98,6 +98,7 @@ fn program_row(program: &ProgramView) -> Vec<Cell> {
         cell(show_time(program.used_at_ns)),
         cell(if program.nodes.is_empty() { "-".to_owned() } else { show_ranges(&program.nodes) }),
         cell(show_bytes(program.retained_bytes)),
+        cell("Forget"),
     ]
 }
 
