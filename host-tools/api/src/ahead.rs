@@ -1,9 +1,10 @@
 //! Whether a job's program is sent to all of its nodes ahead of the launch, and why.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// How that was decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AheadDecision {
     /// It is.
     pub staged: bool,
@@ -14,7 +15,7 @@ pub struct AheadDecision {
 }
 
 /// What a decision rests on, and what follows from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Reckoning {
     /// Length of the program, bytes.
     pub program_bytes: u64,

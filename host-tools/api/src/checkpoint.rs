@@ -5,8 +5,11 @@ use std::str::FromStr;
 
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use crate::cut::CutStep;
+use crate::schema::{Text, written};
 
 /// A checkpoint by its job and its number, written `JOB@NUMBER`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -48,6 +51,14 @@ impl TryFrom<String> for CheckpointName {
     }
 }
 
+impl PartialSchema for CheckpointName {
+    fn schema() -> RefOr<Schema> {
+        written("A checkpoint by its job and its number, counted from 1: `JOB@NUMBER`.", "^[0-9]+@[0-9]+$", "7@2")
+    }
+}
+
+impl ToSchema for CheckpointName {}
+
 impl From<CheckpointName> for String {
     fn from(name: CheckpointName) -> Self {
         name.to_string()
@@ -55,7 +66,7 @@ impl From<CheckpointName> for String {
 }
 
 /// A checkpoint of a job, `JOB@NUMBER`, or none in particular, `JOB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckpointChoice {
     /// The job.
     pub job: u64,
@@ -80,7 +91,7 @@ fn parse<T: FromStr>(digits: &str) -> Result<T, NoCheckpointName> {
 }
 
 /// Checkpoints that the service node makes of a job by itself, and what it does with them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckpointPolicy {
     /// From the beginning of one to the beginning of the next, ms.
     pub every_ms: u64,
@@ -96,7 +107,7 @@ pub struct CheckpointPolicy {
 }
 
 /// Checkpoints that were made of a job; by now they may be deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckpointsMade {
     /// How many.
     pub count: u32,
@@ -111,7 +122,7 @@ pub struct CheckpointsMade {
 }
 
 /// What a checkpoint cost its job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckpointCost {
     /// How long its ranks stood, µs: from the order to stop until all nodes had them go on.
     pub pause_us: u64,
@@ -131,7 +142,7 @@ pub struct CheckpointCost {
 }
 
 /// How ranks are kept from changing what is to be kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckpointMode {
     /// They go on at once, and a page that they write is copied first (copy on write).
@@ -142,7 +153,7 @@ pub enum CheckpointMode {
 }
 
 /// An order to make a checkpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MakeOrder {
     /// How.
     #[serde(default)]
@@ -162,7 +173,7 @@ impl MakeOrder {
 }
 
 /// How a job goes on that has lost a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Continuation {
     /// As this job.
     pub job: u64,
@@ -173,7 +184,7 @@ pub struct Continuation {
 }
 
 /// What making a checkpoint took.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckpointReport {
     /// What was made.
     pub checkpoint: CheckpointName,
@@ -189,7 +200,7 @@ pub struct CheckpointReport {
 }
 
 /// How far a checkpoint is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckpointState {
     /// Its nodes have all of it in their regions or gave it away, and its ranks go on. It is none yet: what is in
@@ -203,7 +214,7 @@ pub enum CheckpointState {
 }
 
 /// How much of a checkpoint is on its way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Drained {
     /// Objects that are stored.
     pub objects: u64,
@@ -212,7 +223,7 @@ pub struct Drained {
 }
 
 /// A checkpoint that there is, or will be soon.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckpointView {
     /// Which.
     pub checkpoint: CheckpointName,
@@ -225,8 +236,10 @@ pub struct CheckpointView {
     /// When it was made, ns since 1970.
     pub at_ns: u64,
     /// The program's path as the user gave it.
+    #[schema(value_type = Text)]
     pub name: ByteString,
     /// Arguments, the program's name not included.
+    #[schema(value_type = Vec<Text>)]
     pub arguments: Vec<ByteString>,
     /// Hash of the program, hexadecimal.
     pub program: String,
@@ -268,7 +281,8 @@ impl CheckpointView {
 }
 
 /// Which checkpoints to list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct CheckpointsQuery {
     /// Those of this job; without it, of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -276,7 +290,7 @@ pub struct CheckpointsQuery {
 }
 
 /// What became of checkpoints that were to be deleted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Deleted {
     /// Those that are gone.
     pub checkpoints: Vec<CheckpointName>,
@@ -291,7 +305,7 @@ pub struct Deleted {
 }
 
 /// What became of checkpoints that were read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verified {
     /// Those all of which is what was written.
     pub checkpoints: Vec<CheckpointName>,
@@ -300,7 +314,7 @@ pub struct Verified {
 }
 
 /// An order to have a new job go on from a checkpoint.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RestartOrder {
     /// The number of the checkpoint; without it, the job's newest.
     #[serde(default)]
@@ -332,7 +346,7 @@ pub struct RestartOrder {
 }
 
 /// Answer to an order to restart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Restarted {
     /// The new job's number.
     pub job: u64,

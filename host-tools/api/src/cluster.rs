@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema::Text;
 
 /// How far a cluster is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClusterState {
     /// Its nodes are being booted for the first time since `up`.
@@ -19,7 +22,7 @@ pub enum ClusterState {
 }
 
 /// One cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ClusterView {
     /// Its name.
     pub name: String,
@@ -59,16 +62,18 @@ pub struct ClusterView {
     pub metrics_port: Option<u16>,
     /// Where database, programs and logs are.
     #[serde(with = "crate::path")]
+    #[schema(value_type = Text)]
     pub state_directory: PathBuf,
     /// Where the sockets are.
     #[serde(with = "crate::path")]
+    #[schema(value_type = Text)]
     pub runtime_directory: PathBuf,
     /// The helper processes, machines excluded.
     pub processes: Vec<ProcessView>,
 }
 
 /// A helper process of the service node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProcessView {
     /// What it is: `fabric` or `io-node`.
     pub role: String,

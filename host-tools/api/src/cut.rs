@@ -2,17 +2,21 @@
 
 pub use coppice_protocol::inspect::cut::Step;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// An order to cut a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CutOrder {
     /// The last step to lead through: the nodes then wait for the next one in vain, as if whoever leads were gone.
     #[serde(default)]
+    #[schema(value_type = Option<schema::Step>)]
     pub last: Option<Step>,
 }
 
 /// What a cut took.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CutView {
     /// Nodes that the job is on.
     pub nodes: u32,
@@ -21,7 +25,7 @@ pub struct CutView {
 }
 
 /// One of its steps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CutStep {
     /// What it is called.
     pub name: String,

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::holder::Elsewhere;
 use crate::path::shown;
 
 /// Body of every answer that is not a success.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Refusal {
     /// One line: what is wrong and what to do.
     pub error: String,

@@ -6,9 +6,13 @@ pub use coppice_protocol::inspect::{Answer, Query, Question, debug, held};
 use coppice_protocol::inspect::{OpenObject, PairKind, What};
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::schema::Text;
 
 /// What of a rank is asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct ObjectsQuery {
     /// Descriptors from this number on.
     #[serde(default)]
@@ -16,7 +20,7 @@ pub struct ObjectsQuery {
 }
 
 /// Some of what a rank has open.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ObjectsView {
     /// By their descriptors.
     pub objects: Vec<ObjectView>,
@@ -25,7 +29,7 @@ pub struct ObjectsView {
 }
 
 /// What a descriptor stands for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ObjectView {
     /// The descriptor.
     pub descriptor: u32,
@@ -43,12 +47,13 @@ pub struct ObjectView {
 }
 
 /// What an open file stands for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ObjectKind {
     /// A file or directory of the job's root.
     File {
         /// Where it was opened, cut if it is long.
+        #[schema(value_type = Text)]
         path: ByteString,
         /// Type and permissions when it was opened.
         mode: u32,
@@ -67,6 +72,7 @@ pub enum ObjectKind {
     /// A file, directory or device that the node's kernel makes.
     Kernel {
         /// Its path.
+        #[schema(value_type = Text)]
         path: ByteString,
     },
     /// Memory that ranks share.
@@ -99,10 +105,12 @@ pub enum ObjectKind {
         /// It accepts connections.
         listening: bool,
         /// Its own address.
+        #[schema(value_type = String, format = Ipv4)]
         address: Ipv4Addr,
         /// Its own port; 0: none.
         port: u16,
         /// Its peer's address and port.
+        #[schema(value_type = Option<(String, u16)>)]
         peer: Option<(Ipv4Addr, u16)>,
         /// Bytes that can be read.
         held: u64,
@@ -141,7 +149,7 @@ pub enum ObjectKind {
 }
 
 /// A file that an epoll watches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WatchedView {
     /// The descriptor that it was given by.
     pub descriptor: i32,

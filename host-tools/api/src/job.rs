@@ -1,17 +1,22 @@
 //! Jobs: what is asked for, what became of it.
 
+mod rank;
+
 use std::path::PathBuf;
 
 pub use coppice_protocol::control::RankCounters;
 pub use coppice_protocol::pmi::{Fence, Modex, Startup};
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
+pub use self::rank::{RankOutcome, RankView, SyscallView};
 use crate::ahead::AheadDecision;
 use crate::checkpoint::{CheckpointName, CheckpointPolicy, CheckpointsMade, Continuation};
 use crate::output::OutputView;
 use crate::overlay::OverlayWish;
-use crate::retain::{Placement, RetainAnswer, RetentionSummary};
+use crate::retain::{Placement, RetentionSummary};
+use crate::schema::{self, Text};
 use crate::staging::{ProgramStaging, Scheme, Staged, StagedView};
 use crate::transfer::TransferView;
 
@@ -20,21 +25,27 @@ pub const EXIT_COPPICE: u8 = 125;
 
 /// A job to run. Unless it is detached, it belongs to whoever submits it: when the stream of its output is not opened
 /// soon, or is closed before the job ended, the job is killed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Submission {
     /// The program's file on the host, absolute.
     #[serde(with = "crate::path")]
+    #[schema(value_type = Text)]
     pub program: PathBuf,
     /// The program's path as the user gave it.
+    #[schema(value_type = Text)]
     pub name: ByteString,
     /// Arguments, the program's name not included.
+    #[schema(value_type = Vec<Text>)]
     pub arguments: Vec<ByteString>,
     /// Environment, `NAME=VALUE`.
+    #[schema(value_type = Vec<Text>)]
     pub environment: Vec<ByteString>,
     /// Directory of the host that the job sees as `/`, absolute.
     #[serde(with = "crate::path")]
+    #[schema(value_type = Text)]
     pub root: PathBuf,
     /// Working directory inside the root, absolute.
+    #[schema(value_type = Text)]
     pub directory: ByteString,
     /// Ranks.
     pub ranks: u32,
@@ -80,6 +91,7 @@ pub struct Submission {
     pub on_rank_failure: OnRankFailure,
     /// How its ranks find each other.
     #[serde(default)]
+    #[schema(value_type = schema::Startup)]
     pub startup: Startup,
     /// The checkpoint that it goes on from instead of its beginning. The service node says so of a job that it
     /// restarts; what somebody submits has none.
@@ -97,7 +109,7 @@ pub struct Submission {
 }
 
 /// A rank that has started a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SpawnedBy {
     /// Its job.
     pub job: u64,
@@ -107,7 +119,7 @@ pub struct SpawnedBy {
 
 /// What becomes of a job when a rank of it ends that has begun to speak PMI and has not finalized, or a node of it is
 /// lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnRankFailure {
     /// It ends.
@@ -166,7 +178,8 @@ fn one() -> u32 {
 }
 
 /// Whom to trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct TraceQuery {
     /// One rank; all, if none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,14 +187,14 @@ pub struct TraceQuery {
 }
 
 /// Answer to a submission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Submitted {
     /// The job's number.
     pub job: u64,
 }
 
 /// How far a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobState {
     /// Waits for nodes.
@@ -208,22 +221,26 @@ impl JobState {
 }
 
 /// One job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobView {
     /// Its number.
     pub job: u64,
     /// How far it is.
     pub state: JobState,
     /// The program's path as the user gave it.
+    #[schema(value_type = Text)]
     pub name: ByteString,
     /// Arguments, the program's name not included.
+    #[schema(value_type = Vec<Text>)]
     pub arguments: Vec<ByteString>,
     /// Hash of the program, hexadecimal.
     pub program: String,
     /// Directory of the host that the job sees as `/`.
     #[serde(with = "crate::path")]
+    #[schema(value_type = Text)]
     pub root: PathBuf,
     /// Working directory inside the root.
+    #[schema(value_type = Text)]
     pub directory: ByteString,
     /// Ranks it has.
     pub ranks: u32,
@@ -285,7 +302,7 @@ pub struct JobView {
 }
 
 /// One job with all of its ranks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobDetail {
     /// The job.
     #[serde(flatten)]
@@ -294,99 +311,8 @@ pub struct JobDetail {
     pub rank_reports: Vec<RankView>,
 }
 
-/// How a rank ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RankOutcome {
-    /// It exited.
-    Exited,
-    /// A signal ended it.
-    Signalled,
-    /// It could not be started.
-    NotStarted,
-    /// Its node was lost.
-    Lost,
-}
-
-/// What became of one rank, and what it cost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RankView {
-    /// The rank.
-    pub rank: u32,
-    /// The node it ran on.
-    pub node: u32,
-    /// How it ended.
-    pub outcome: RankOutcome,
-    /// Its exit status, if it exited.
-    pub exit: Option<u8>,
-    /// The signal that ended it, if one did.
-    pub signal: Option<u8>,
-    /// Why, one line, when that is not obvious.
-    pub reason: Option<String>,
-    /// What it took.
-    #[serde(flatten)]
-    pub counters: RankCounters,
-    /// What the node answered when it was told to retain the program; nothing if it was not told. It is told once, and
-    /// the first of its ranks has the answer.
-    #[serde(default)]
-    pub retain: Option<RetainAnswer>,
-    /// Pages of the program that it found in the node's memory when it started.
-    #[serde(default)]
-    pub pages_retained: u64,
-    /// Pages of the program that the node kept when it ended.
-    #[serde(default)]
-    pub pages_kept: u64,
-    /// Page-table entries that were dropped when it ended.
-    #[serde(default)]
-    pub pages_dropped: u64,
-    /// Frames that were zeroed when it ended, page tables included.
-    #[serde(default)]
-    pub pages_zeroed: u64,
-    /// Time that took, ns of the node's clock.
-    #[serde(default)]
-    pub walk_ns: u64,
-    /// System calls it made.
-    pub syscalls: Vec<SyscallView>,
-}
-
-impl RankView {
-    /// What became of a rank of which nothing else is known.
-    #[must_use]
-    pub fn ended(rank: u32, node: u32, outcome: RankOutcome, reason: Option<String>) -> Self {
-        Self {
-            rank,
-            node,
-            outcome,
-            exit: None,
-            signal: None,
-            reason,
-            counters: RankCounters::default(),
-            retain: None,
-            pages_retained: 0,
-            pages_kept: 0,
-            pages_dropped: 0,
-            pages_zeroed: 0,
-            walk_ns: 0,
-            syscalls: Vec::new(),
-        }
-    }
-}
-
-/// How often a rank made one system call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SyscallView {
-    /// Linux's number for x86-64; −1 for all numbers too large to be counted one by one.
-    pub number: i32,
-    /// Its name; nothing for a number Linux does not have.
-    pub name: Option<String>,
-    /// How often it was made.
-    pub calls: u64,
-    /// How often it was refused because Coppice does not have it.
-    pub unknown: u64,
-}
-
 /// An order to send a job a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KillOrder {
     /// Linux signal number, 1 to 64. `SIGKILL` ends the job; any other is delivered to the process of each rank, and
     /// the job ends only if they do. A job that waits for nodes is taken out of the queue by `SIGKILL`, `SIGTERM` and
@@ -395,7 +321,8 @@ pub struct KillOrder {
 }
 
 /// Which jobs to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct JobsQuery {
     /// At most that many, the newest.
     pub limit: Option<u32>,

@@ -3,21 +3,24 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
+use crate::schema::Text;
 use crate::stream::StagingProgress;
 
 /// An order to have nodes keep a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeepOrder {
     /// The file on the host, absolute.
     #[serde(with = "crate::path")]
+    #[schema(value_type = Text)]
     pub file: PathBuf,
     /// The nodes, each once; none: all that take jobs or have one.
     pub nodes: Vec<u32>,
 }
 
 /// What is said of a [`KeepOrder`] that was taken, line by line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeepNews {
     /// How far the file is. Said now and then.
@@ -34,7 +37,7 @@ pub enum KeepNews {
 }
 
 /// What came of a [`KeepOrder`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeepReport {
     /// BLAKE3 hash of the file's bytes, hexadecimal.
     pub hash: String,
@@ -51,7 +54,7 @@ pub struct KeepReport {
 }
 
 /// A node that does not have a file, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NotKept {
     /// The node.
     pub node: u32,

@@ -4,7 +4,8 @@
 //! socket and everything else of a cluster lies is [`paths`]. Listings and orders are JSON ([`cluster`], [`node`],
 //! [`job`], [`checkpoint`], [`inspect`], [`keep`], [`link`], [`overlay`], [`ras`], [`program`], [`retain`]); what a job
 //! writes, or is kept of that ([`output`]), comes as binary frames ([`stream`]), so that output is neither encoded nor
-//! copied more than needed. [`client`] is the typed way to all of it.
+//! copied more than needed. [`client`] is the typed way to all of it. All types describe
+//! themselves; [`schema`] has what that needs besides.
 //!
 //! Names, paths, arguments and variables are bytes on Linux. In JSON they are strings; one that is not UTF-8 is an
 //! object with its bytes in hexadecimal instead, such as `{"bytes":"66ff6f"}` ([`ByteString`]).
@@ -33,6 +34,7 @@ pub mod presence;
 pub mod program;
 pub mod ras;
 pub mod retain;
+pub mod schema;
 pub mod show;
 pub mod stacks;
 pub mod staging;

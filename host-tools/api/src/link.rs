@@ -6,19 +6,23 @@ mod station;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::schema::Text;
 
 pub use self::shape::{Bandwidth, Direction, LinkChange, LinkShape, LinkShapes};
 pub use self::station::{Station, StationError, Stations};
 
 /// Which links to show.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct LinksQuery {
     /// These; without it all of them.
     pub links: Option<Stations>,
 }
 
 /// An order to change links. All of it is done, or nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkOrder {
     /// Which links.
     pub links: Stations,
@@ -30,13 +34,14 @@ pub struct LinkOrder {
 }
 
 /// What is to be done about a recording.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordingOrder {
     /// It begins. Only one link at a time can be told this.
     Start {
         /// The file that the fabric writes, absolute. One that exists is replaced.
         #[serde(with = "crate::path")]
+        #[schema(value_type = Text)]
         file: PathBuf,
     },
     /// It ends, and the file has all of it.
@@ -44,7 +49,7 @@ pub enum RecordingOrder {
 }
 
 /// Links, as they were counted at one moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinksView {
     /// Which start of the fabric it was: each counts from nothing.
     pub fabric: u32,
@@ -55,7 +60,7 @@ pub struct LinksView {
 }
 
 /// One link.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkView {
     /// Whose it is.
     pub link: Station,
@@ -72,7 +77,7 @@ pub struct LinkView {
 }
 
 /// One direction of a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DirectionView {
     /// What it is like.
     pub shape: LinkShape,
@@ -82,7 +87,7 @@ pub struct DirectionView {
 }
 
 /// What was counted of one direction of a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkCounters {
     /// Frames that passed.
     pub frames: u64,
@@ -93,7 +98,7 @@ pub struct LinkCounters {
 }
 
 /// Frames that did not pass, by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DroppedView {
     /// The link was cut.
     pub cut: u64,
@@ -129,10 +134,11 @@ impl DroppedView {
 }
 
 /// A recording under way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecordingView {
     /// The file.
     #[serde(with = "crate::path")]
+    #[schema(value_type = Text)]
     pub file: PathBuf,
     /// What was counted.
     #[serde(flatten)]
@@ -140,7 +146,7 @@ pub struct RecordingView {
 }
 
 /// What was counted of a recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecordingCounters {
     /// Frames recorded so far, both ways.
     pub frames: u64,

@@ -4,11 +4,13 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::retain::{LastProgram, RetainedView};
+use crate::schema::Text;
 
 /// What a node is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeState {
     /// Waits until fewer others are booting.
@@ -44,7 +46,7 @@ impl NodeState {
 }
 
 /// One compute node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeView {
     /// Its number.
     pub node: u32,
@@ -57,6 +59,7 @@ pub struct NodeView {
     /// How often it was booted in the life of the cluster's database.
     pub generation: u32,
     /// Its address in the cluster's network.
+    #[schema(value_type = String, format = Ipv4)]
     pub address: Ipv4Addr,
     /// Version of its kernel, once it was ready.
     pub kernel: Option<String>,
@@ -80,11 +83,12 @@ pub struct NodeView {
     pub pid: Option<u32>,
     /// The file its console is logged to.
     #[serde(with = "crate::path")]
+    #[schema(value_type = Text)]
     pub console: PathBuf,
 }
 
 /// Memory of a node, bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryView {
     /// Usable memory the machine has.
     pub total_bytes: u64,

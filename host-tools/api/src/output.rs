@@ -3,11 +3,12 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::limits::{OUTPUT_LOGS_BYTES_MAX, OUTPUT_LOGS_MAX};
 
 /// What is kept of a job's output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OutputView {
     /// Room that its log may take on the disk, bytes. Each piece of output takes a few more than it has.
     pub limit: u64,
@@ -33,7 +34,7 @@ impl OutputView {
 }
 
 /// Why a log ends before the output does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputCut {
     /// It has as much room as the job may have.
@@ -71,7 +72,7 @@ pub fn given_back(job: u64) -> String {
 }
 
 /// One of a rank's streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputStream {
     /// Standard output.
@@ -92,7 +93,8 @@ impl OutputStream {
 }
 
 /// What is asked for of a job's log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct LogQuery {
     /// Until the job ends, also what is still to come.
     #[serde(default)]

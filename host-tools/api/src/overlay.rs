@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 /// How long an epoch is if nobody says otherwise, ms.
 pub const PERIOD_MS_DEFAULT: u64 = 1000;
 
 /// A job is to have an overlay.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OverlayWish {
     /// Length of an epoch, ms.
     pub period_ms: u64,
@@ -30,7 +31,7 @@ impl Default for OverlayWish {
 }
 
 /// How communication processes are placed on the nodes of a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverlayPlacement {
     /// As many processes, ranks and these, on each node, as far as that can be.
@@ -41,14 +42,14 @@ pub enum OverlayPlacement {
 }
 
 /// Begin a job's overlay, or another one, or end it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OverlayOrder {
     /// What is to be; nothing: none.
     pub wish: Option<OverlayWish>,
 }
 
 /// How far an overlay is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OverlayState {
     /// There is none.
@@ -64,7 +65,7 @@ pub enum OverlayState {
 }
 
 /// A job's overlay.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OverlayView {
     /// The job.
     pub job: u64,
@@ -102,7 +103,8 @@ pub struct OverlayView {
 }
 
 /// A communication process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = OverlayProcessView)]
 pub struct ProcessView {
     /// Its number in the tree.
     pub process: u32,
@@ -119,7 +121,7 @@ pub struct ProcessView {
 }
 
 /// Ranks that are missing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MissingView {
     /// Which, such as `0-3,7`.
     pub ranks: String,
@@ -128,7 +130,7 @@ pub struct MissingView {
 }
 
 /// What ranks did in an epoch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EpochView {
     /// Which start of the overlay.
     pub generation: u32,
@@ -171,7 +173,7 @@ pub struct EpochView {
 }
 
 /// What a rank has done since the overlay began.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TotalView {
     /// The rank.
     pub rank: u32,
@@ -197,7 +199,7 @@ pub const OTHERS: &str = "others";
 pub const COUNTER: &str = "counter:";
 
 /// What ranks did in an epoch, or nodes, of one thing that is measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MetricView {
     /// What it is called.
     pub metric: String,
@@ -229,7 +231,7 @@ pub struct MetricView {
 }
 
 /// Ranks most of whose time in an epoch went to the same, and about as much of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AlikeView {
     /// What it went to, such as `network`.
     pub metric: String,
@@ -242,7 +244,7 @@ pub struct AlikeView {
 }
 
 /// A bar of a histogram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BarView {
     /// The least value that it may have …
     pub least: u64,
@@ -253,7 +255,7 @@ pub struct BarView {
 }
 
 /// A rank, or a node, with one of the largest values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopView {
     /// The rank, or the node.
     pub rank: u32,
@@ -262,7 +264,7 @@ pub struct TopView {
 }
 
 /// What was recorded of a job's overlay.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProfileView {
     /// The job.
     pub job: u64,
@@ -271,7 +273,7 @@ pub struct ProfileView {
 }
 
 /// What was recorded of one rank.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RankProfileView {
     /// The job.
     pub job: u64,
@@ -285,7 +287,7 @@ pub struct RankProfileView {
 }
 
 /// What a rank did in a span of time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SpanView {
     /// Which start of the overlay.
     pub generation: u32,
@@ -299,7 +301,8 @@ pub struct SpanView {
 }
 
 /// Which epochs are wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct ProfileQuery {
     /// At most so many, the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,9 +2,12 @@
 
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema::Text;
 
 /// One program or file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ProgramView {
     /// BLAKE3 hash of its bytes, hexadecimal.
     pub hash: String,
@@ -13,6 +16,7 @@ pub struct ProgramView {
     /// Memory its segments take when all of it was touched, bytes; 0 if it was only kept as a file.
     pub memory_bytes: u64,
     /// Where it was last submitted from.
+    #[schema(value_type = Text)]
     pub path: ByteString,
     /// When it was last used, ns since 1970.
     pub used_at_ns: u64,

@@ -1,9 +1,10 @@
 //! RAS events as they are recorded.
 
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 /// One event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RasView {
     /// Number of the event, growing.
     pub event: u64,
@@ -28,7 +29,8 @@ pub struct RasView {
 }
 
 /// Which events to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct RasQuery {
     /// At most that many, the newest.
     pub limit: Option<u32>,

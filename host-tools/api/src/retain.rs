@@ -2,9 +2,12 @@
 
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema::Text;
 
 /// A program whose page table a node holds, or a file that it keeps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetainedView {
     /// BLAKE3 hash of its bytes, hexadecimal.
     pub program: String,
@@ -18,11 +21,12 @@ pub struct RetainedView {
 }
 
 /// The last program a node ran in its present boot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LastProgram {
     /// BLAKE3 hash of its bytes, hexadecimal.
     pub program: String,
     /// Its path as the user gave it.
+    #[schema(value_type = Text)]
     pub path: ByteString,
     /// Length of its file, bytes.
     pub bytes: u64,
@@ -33,7 +37,7 @@ pub struct LastProgram {
 }
 
 /// Why a job was given a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlacementReason {
     /// The node holds pages of the job's program.
@@ -47,7 +51,7 @@ pub enum PlacementReason {
 }
 
 /// One node of a job and why it was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlacedNode {
     /// The node.
     pub node: u32,
@@ -58,7 +62,7 @@ pub struct PlacedNode {
 }
 
 /// How a job got its nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Placement {
     /// The decision in one line.
     pub summary: String,
@@ -67,7 +71,7 @@ pub struct Placement {
 }
 
 /// What retention saved a job, once it has ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetentionSummary {
     /// Ranks that started on a retained page table.
     pub warm_ranks: u32,
@@ -81,7 +85,7 @@ pub struct RetentionSummary {
 }
 
 /// A node's answer to the order to retain, given before a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum RetainAnswer {
     /// It holds the program's table and no other.
@@ -110,15 +114,16 @@ pub enum RetainAnswer {
 }
 
 /// An order to give retained pages and kept files back.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ForgetOrder {
     /// The program or file: the first digits of its hash, at least four, or the path of which it was the last to be
     /// submitted or staged. Without it, all of them.
+    #[schema(value_type = Option<Text>)]
     pub program: Option<ByteString>,
 }
 
 /// What came of a [`ForgetOrder`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Forgotten {
     /// Nodes that gave something back.
     pub nodes: u32,

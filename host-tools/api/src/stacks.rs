@@ -4,18 +4,23 @@ use std::path::PathBuf;
 
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema::Text;
 
 /// What ranks of a job were at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StacksView {
     /// The job.
     pub job: u64,
     /// Its program's path as the user gave it.
+    #[schema(value_type = Text)]
     pub name: ByteString,
     /// Hash of its program, hexadecimal.
     pub program: String,
     /// A file of the host with exactly the program's bytes; nothing, if none is kept any more.
     #[serde(with = "crate::path::optional")]
+    #[schema(value_type = Option<Text>)]
     pub program_file: Option<PathBuf>,
     /// How often a second each rank was sampled; nothing, if it was not always the same.
     pub sample_hz: Option<u32>,
@@ -26,11 +31,12 @@ pub struct StacksView {
 }
 
 /// Where a thread was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StackView {
     /// Addresses of code, innermost first, the others those that calls return to, such as `0x401136`. None: all that
     /// could not be kept apart.
     #[serde(with = "hexadecimal")]
+    #[schema(value_type = Vec<String>)]
     pub frames: Vec<u64>,
     /// How often it was seen.
     pub count: u64,

@@ -5,19 +5,24 @@ use std::path::PathBuf;
 use coppice_protocol::limits::PATH_BYTES_MAX;
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema::Text;
 
 /// A file to be staged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Staged {
     /// The file on the host, absolute.
     #[serde(with = "crate::path")]
+    #[schema(value_type = Text)]
     pub file: PathBuf,
     /// Where ranks find it, read only: an absolute path inside the root as [`staged_path`] gives it.
+    #[schema(value_type = Text)]
     pub path: ByteString,
 }
 
 /// Whether the job's program is staged, too. It never is if all of the job's nodes hold pages of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProgramStaging {
     /// If that is reckoned to be faster than to have each node fetch what it touches.
@@ -30,7 +35,7 @@ pub enum ProgramStaging {
 }
 
 /// How staged files get to the nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
     /// Every other piece goes down one binary tree, the rest down another.
@@ -41,9 +46,10 @@ pub enum Scheme {
 }
 
 /// What a job asked to have staged.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StagedView {
     /// Where its ranks find the file; nothing for its program.
+    #[schema(value_type = Option<Text>)]
     pub path: Option<ByteString>,
     /// Its length, bytes.
     pub bytes: u64,

@@ -10,6 +10,7 @@ use coppice_protocol::ship::Stream;
 use serde::{Deserialize, Serialize};
 use tokio_util::bytes::BytesMut;
 use tokio_util::codec::Decoder;
+use utoipa::ToSchema;
 
 use crate::job::JobView;
 use crate::limits::STREAM_FRAME_BYTES_MAX;
@@ -47,7 +48,7 @@ pub enum StreamFrame {
 }
 
 /// Something that happened to a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobEvent {
     /// It waits for nodes.
@@ -97,7 +98,7 @@ pub enum JobEvent {
 }
 
 /// How far what a job has staged, or nodes are to keep, is on its way, as far as is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct StagingProgress {
     /// Bytes that those next to the I/O node have which has the files.
     pub bytes: u64,

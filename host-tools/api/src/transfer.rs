@@ -2,13 +2,17 @@
 
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
+use crate::schema::Text;
 use crate::staging::Scheme;
 
 /// A transfer of a file that a job had staged, from its begin until every node had it or was given up.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TransferView {
     /// Where the job's ranks find the file; nothing for its program.
+    #[schema(value_type = Option<Text>)]
     pub path: Option<ByteString>,
     /// Its length, bytes.
     pub bytes: u64,
@@ -41,7 +45,7 @@ pub struct TransferView {
 }
 
 /// What nodes counted in a transfer, all together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MembersView {
     /// How many have said what they counted.
     pub nodes: u32,
@@ -71,6 +75,15 @@ impl Ratio {
         Self { thousandths: u64::try_from(thousandths).unwrap_or(u64::MAX) }
     }
 }
+
+impl PartialSchema for Ratio {
+    fn schema() -> RefOr<Schema> {
+        let description = "One number as a multiple of another, to a thousandth.";
+        ObjectBuilder::new().schema_type(Type::Number).description(Some(description)).build().into()
+    }
+}
+
+impl ToSchema for Ratio {}
 
 impl From<f64> for Ratio {
     fn from(ratio: f64) -> Self {

@@ -1,11 +1,12 @@
 //! What a link is like, and how that is changed.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::limits::LINK_LATENCY_NS_MAX;
 
 /// What one direction of a link is like. The default is as fast as the host allows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkShape {
     /// Bits per second; none: no limit.
     pub bandwidth_bits_per_s: Option<u64>,
@@ -18,7 +19,7 @@ pub struct LinkShape {
 }
 
 /// Both directions of a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkShapes {
     /// To the station.
     pub to: LinkShape,
@@ -53,7 +54,7 @@ impl LinkShapes {
 }
 
 /// Which way on a link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
     /// To the station.
@@ -66,7 +67,7 @@ pub enum Direction {
 }
 
 /// A bandwidth that a link is to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bandwidth {
     /// As fast as the host allows.
@@ -76,7 +77,7 @@ pub enum Bandwidth {
 }
 
 /// What is to be different about a link. What is not named stays as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkChange {
     /// Which way.
     #[serde(default)]

@@ -5,8 +5,11 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use crate::limits::NODES_MAX;
+use crate::schema::written;
 
 /// What a link connects to the fabric: a compute node, written `2`, or the I/O node of a pset, written `io0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,6 +57,16 @@ impl fmt::Display for Station {
         }
     }
 }
+
+impl PartialSchema for Station {
+    fn schema() -> RefOr<Schema> {
+        let description =
+            "What a link connects to the network: a compute node, such as `2`, or a pset's I/O node, `io0`.";
+        written(description, "^(io)?[0-9]+$", "2")
+    }
+}
+
+impl ToSchema for Station {}
 
 impl From<Station> for String {
     fn from(station: Station) -> Self {
@@ -134,6 +147,15 @@ impl TryFrom<String> for Stations {
         text.parse()
     }
 }
+
+impl PartialSchema for Stations {
+    fn schema() -> RefOr<Schema> {
+        let part = "(io)?[0-9]+(-[0-9]+)?";
+        written("Links, each once and at least one.", &format!("^{part}(,{part})*$"), "0,3-5,io0")
+    }
+}
+
+impl ToSchema for Stations {}
 
 impl fmt::Display for Stations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
