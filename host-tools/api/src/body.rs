@@ -1,4 +1,5 @@
-//! A body of an HTTP message that is fed from a channel: the channel's capacity is the back-pressure.
+//! Bodies of HTTP messages: what they are called, and one that is fed from a channel, whose capacity is the
+//! back-pressure.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -6,6 +7,15 @@ use std::task::{Context, Poll};
 
 use hyper::body::{Body, Bytes, Frame};
 use tokio::sync::mpsc;
+
+/// What JSON is called.
+pub const JSON_TYPE: &str = "application/json";
+
+/// What lines are called each of which is JSON.
+pub const LINES_TYPE: &str = "application/jsonl";
+
+/// What frames are called ([`crate::stream`]), and standard input.
+pub const BYTES_TYPE: &str = "application/octet-stream";
 
 /// Ends when every sender is gone. Dropping it closes the channel, which tells the senders that the peer is gone.
 #[derive(Debug)]

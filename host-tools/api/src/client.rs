@@ -2,14 +2,13 @@
 
 mod checkpoints;
 mod metrics;
+mod streams;
 
 use std::io;
 use std::time::Duration;
 
 use coppice_protocol::inspect::{Answer, Query};
-use futures_util::StreamExt;
-use http_body_util::combinators::MapErr;
-use http_body_util::{BodyDataStream, BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, StatusCode};
@@ -17,11 +16,12 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
-use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
-use tokio_util::io::StreamReader;
+use tokio_util::codec::{FramedRead, LinesCodec};
 
 pub use self::metrics::METRICS_PATH;
-use crate::body::ChannelBody;
+pub use self::streams::{JobStream, Watch};
+use self::streams::{next_line, reader};
+use crate::body::JSON_TYPE;
 use crate::cluster::ClusterView;
 use crate::cut::{CutOrder, CutView};
 use crate::error::{ApiError, Refusal};
@@ -32,7 +32,6 @@ use crate::keep::{KeepNews, KeepOrder, KeepReport};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIME_MAX, FORGET_ANSWER_TIME_MAX, STATE_BYTES_MAX};
 use crate::link::{LinkOrder, LinksQuery, LinksView};
 use crate::node::NodeView;
-use crate::output::LogQuery;
 use crate::overlay::{OverlayOrder, OverlayView, ProfileQuery, ProfileView, RankProfileView};
 use crate::paths::ClusterPaths;
 use crate::presence;
@@ -40,10 +39,8 @@ use crate::program::ProgramView;
 use crate::ras::{RasQuery, RasView};
 use crate::retain::{ForgetOrder, Forgotten};
 use crate::stacks::StacksView;
-use crate::stream::{StagingProgress, StreamDecoder, StreamError, StreamFrame};
-
-/// Pieces of standard input that wait between reader and connection.
-const INPUT_PIECES_MAX: usize = 2;
+use crate::stream::StagingProgress;
+use crate::version;
 
 /// Asks one cluster's service node.
 #[derive(Clone, Debug)]
@@ -77,7 +74,7 @@ impl Client {
     /// # Errors
     /// [`ApiError`].
     pub async fn watch(&self) -> Result<Watch, ApiError> {
-        let sent = self.send(Method::GET, "/v1/cluster/watch", Full::<Bytes>::default());
+        let sent = self.send(Method::GET, "/v1/cluster/watch", Full::default());
         let response = self.within(ANSWER_TIME_MAX, sent).await?;
         Ok(Watch(FramedRead::new(reader(response), LinesCodec::new_with_max_length(STATE_BYTES_MAX))))
     }
@@ -87,7 +84,13 @@ impl Client {
     /// # Errors
     /// [`ApiError`].
     pub async fn down(&self) -> Result<(), ApiError> {
-        self.post("/v1/cluster/down", &()).await
+        let told = async {
+            // Whatever version it is of: this is the way out.
+            let body = Full::<Bytes>::from("null");
+            let response = self.exchange(Method::POST, "/v1/cluster/down", JSON_TYPE, body).await?;
+            if response.status().is_success() { Ok(()) } else { Err(read_refusal(response).await) }
+        };
+        self.within(ANSWER_TIME_MAX, told).await
     }
 
     /// The nodes in order.
@@ -165,76 +168,12 @@ impl Client {
         self.post_and_wait("/v1/jobs", submission, Duration::MAX).await
     }
 
-    /// Opens a job's stream. Dropping it before the job ended kills the job.
-    ///
-    /// # Errors
-    /// [`ApiError`].
-    pub async fn stream(&self, job: u64) -> Result<JobStream, ApiError> {
-        self.frames(&format!("/v1/jobs/{job}/stream")).await
-    }
-
-    /// Opens the stream of a job that somebody else started, from now on. Dropping it changes nothing for the job.
-    ///
-    /// # Errors
-    /// [`ApiError::Refused`] if there is no such job or it has ended.
-    pub async fn attach(&self, job: u64) -> Result<JobStream, ApiError> {
-        self.frames(&format!("/v1/jobs/{job}/attach")).await
-    }
-
-    /// What is kept of a job's output.
-    ///
-    /// # Errors
-    /// [`ApiError::Refused`] if there is no such job, its output is not kept, or not any more.
-    pub async fn log(&self, job: u64, query: &LogQuery) -> Result<JobStream, ApiError> {
-        let mut path = format!("/v1/jobs/{job}/log?follow={}", query.follow);
-        if let Some(rank) = query.rank {
-            path += &format!("&rank={rank}");
-        }
-        if let Some(stream) = query.stream {
-            path += &format!("&stream={}", stream.as_str());
-        }
-        self.frames(&path).await
-    }
-
     /// Waits until a job has ended, however long that takes.
     ///
     /// # Errors
     /// [`ApiError::Refused`] if there is no such job; [`ApiError::Connection`] if the cluster ends before it does.
     pub async fn wait(&self, job: u64) -> Result<JobView, ApiError> {
-        read_json(self.send(Method::GET, &format!("/v1/jobs/{job}/wait"), Full::<Bytes>::default()).await?).await
-    }
-
-    async fn frames(&self, path: &str) -> Result<JobStream, ApiError> {
-        let sent = self.send(Method::GET, path, Full::<Bytes>::default());
-        let response = self.within(ANSWER_TIME_MAX, sent).await?;
-        Ok(JobStream(FramedRead::new(reader(response), StreamDecoder)))
-    }
-
-    /// What the ranks of a job do, or one of them, from now on: frames of [`StreamFrame::Trace`] until it ends.
-    ///
-    /// # Errors
-    /// [`ApiError`]: there is no such job or rank, it has ended, or somebody traces it.
-    pub async fn trace(&self, job: u64, rank: Option<u32>) -> Result<JobStream, ApiError> {
-        let query = rank.map(|rank| format!("?rank={rank}")).unwrap_or_default();
-        let path = format!("/v1/jobs/{job}/trace{query}");
-        let sent = self.send(Method::GET, &path, Full::<Bytes>::default());
-        let response = self.within(ANSWER_TIME_MAX, sent).await?;
-        Ok(JobStream(FramedRead::new(reader(response), StreamDecoder)))
-    }
-
-    /// Sends standard input as it comes out of `feed`'s sender; done when the job has it all or takes no more.
-    ///
-    /// # Errors
-    /// [`ApiError`].
-    pub async fn input(&self, job: u64, feed: ChannelBody) -> Result<(), ApiError> {
-        let response = self.send(Method::PUT, &format!("/v1/jobs/{job}/input"), feed).await?;
-        read_json(response).await
-    }
-
-    /// A body for [`Client::input`] and the sender that feeds it.
-    #[must_use]
-    pub fn input_feed() -> (tokio::sync::mpsc::Sender<Bytes>, ChannelBody) {
-        ChannelBody::new(INPUT_PIECES_MAX)
+        read_json(self.send(Method::GET, &format!("/v1/jobs/{job}/wait"), Full::default()).await?).await
     }
 
     /// Sends a job a signal.
@@ -350,7 +289,7 @@ impl Client {
     }
 
     async fn get_response(&self, path: &str) -> Result<Response<Incoming>, ApiError> {
-        self.send(Method::GET, path, Full::<Bytes>::default()).await
+        self.send(Method::GET, path, Full::default()).await
     }
 
     async fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> Result<T, ApiError> {
@@ -377,8 +316,37 @@ impl Client {
         tokio::time::timeout(patience, answered).await.unwrap_or_else(|_| Err(self.silent(patience)))
     }
 
-    /// Sends a request; an answer other than success becomes an error.
-    async fn send<B>(&self, method: Method, path: &str, body: B) -> Result<Response<Incoming>, ApiError>
+    /// Sends a request of JSON, or of nothing.
+    async fn send(&self, method: Method, path: &str, body: Full<Bytes>) -> Result<Response<Incoming>, ApiError> {
+        self.deliver(method, path, JSON_TYPE, body).await
+    }
+
+    /// Sends a request; an answer other than success becomes an error, and so does one of a service node that is not
+    /// understood.
+    async fn deliver<B>(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: B,
+    ) -> Result<Response<Incoming>, ApiError>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let response = self.exchange(method, path, content_type, body).await?;
+        version::check(response.headers())?;
+        if response.status().is_success() { Ok(response) } else { Err(read_refusal(response).await) }
+    }
+
+    /// Sends a request on a connection of its own.
+    async fn exchange<B>(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: B,
+    ) -> Result<Response<Incoming>, ApiError>
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -390,11 +358,10 @@ impl Client {
             .method(method)
             .uri(path)
             .header("host", "coppice")
-            .header("content-type", "application/json")
+            .header("content-type", content_type)
             .body(body)
             .map_err(|error| ApiError::Damaged(error.to_string()))?;
-        let response = sender.send_request(request).await?;
-        if response.status().is_success() { Ok(response) } else { Err(read_refusal(response).await) }
+        Ok(sender.send_request(request).await?)
     }
 
     fn connect_error(&self, error: io::Error) -> ApiError {
@@ -420,56 +387,6 @@ impl Client {
         let process = presence::find(&self.paths).map(|present| present.process().as_raw_pid());
         ApiError::Silent { process, waited }
     }
-}
-
-/// The bytes of an answer as they come.
-type Reader = StreamReader<BodyDataStream<MapErr<Incoming, fn(hyper::Error) -> io::Error>>, Bytes>;
-
-fn reader(response: Response<Incoming>) -> Reader {
-    let failed: fn(hyper::Error) -> io::Error = io::Error::other;
-    StreamReader::new(BodyDataStream::new(response.into_body().map_err(failed)))
-}
-
-/// The stream of a running job.
-#[derive(Debug)]
-pub struct JobStream(FramedRead<Reader, StreamDecoder>);
-
-impl JobStream {
-    /// The next frame; nothing when the stream is over. Cancel-safe.
-    ///
-    /// # Errors
-    /// [`ApiError::Connection`] if the stream broke off, [`ApiError::Damaged`].
-    pub async fn next_frame(&mut self) -> Result<Option<StreamFrame>, ApiError> {
-        self.0.next().await.transpose().map_err(|error| match error {
-            StreamError::Broken(_) => ApiError::Connection(error.to_string()),
-            damaged => ApiError::Damaged(damaged.to_string()),
-        })
-    }
-}
-
-/// A cluster's states, one after the other.
-#[derive(Debug)]
-pub struct Watch(FramedRead<Reader, LinesCodec>);
-
-impl Watch {
-    /// The next state; nothing when the service node is gone. Cancel-safe.
-    ///
-    /// # Errors
-    /// [`ApiError::Connection`], [`ApiError::Damaged`].
-    pub async fn next_state(&mut self) -> Result<Option<ClusterView>, ApiError> {
-        next_line(&mut self.0).await
-    }
-}
-
-/// What the next line of an answer says; nothing when the answer is over. Cancel-safe.
-async fn next_line<T: DeserializeOwned>(lines: &mut FramedRead<Reader, LinesCodec>) -> Result<Option<T>, ApiError> {
-    let line = lines.next().await.transpose().map_err(|error| match error {
-        LinesCodecError::Io(error) => ApiError::Connection(error.to_string()),
-        LinesCodecError::MaxLineLengthExceeded => {
-            ApiError::Damaged(format!("a line of more than {} bytes", lines.decoder().max_length()))
-        }
-    })?;
-    line.map(|line| serde_json::from_str(&line)).transpose().map_err(|error| ApiError::Damaged(error.to_string()))
 }
 
 async fn read_body(response: Response<Incoming>) -> Result<Bytes, ApiError> {

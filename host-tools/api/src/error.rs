@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::holder::Elsewhere;
 use crate::path::shown;
+use crate::version::ApiVersion;
 
 /// Body of every answer that is not a success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -62,7 +63,19 @@ pub enum ApiError {
     /// The connection broke.
     #[error("lost the connection to coppiced: {0}; its log says why")]
     Connection(String),
-    /// The answer is not one of this API: the binaries are of different versions.
+    /// The service node's version of the API is not understood ([`crate::version`]).
+    #[error(
+        "coppiced speaks {} of its API, and this program {client}; run `coppice down`, then `coppice up`, with \
+         binaries of one version",
+        node.map_or_else(|| "an older version".to_owned(), |node| format!("version {node}"))
+    )]
+    Version {
+        /// What it speaks, if it says so.
+        node: Option<ApiVersion>,
+        /// What is spoken here.
+        client: ApiVersion,
+    },
+    /// The answer is not one of this API, though it should be.
     #[error("coppiced answered what this coppice does not understand ({0}); run `coppice down`, then `coppice up`")]
     Damaged(String),
     /// The socket exists and cannot be used.

@@ -40,6 +40,7 @@ pub mod stacks;
 pub mod staging;
 pub mod stream;
 pub mod transfer;
+pub mod version;
 
 pub use client::Client;
 pub use coppice_protocol::text::{ByteString, Shown};

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use coppice_api::limits::{ANSWER_BYTES_MAX, STATE_BYTES_MAX, STREAM_FRAME_BYTES_MAX};
 use coppice_api::stream::output_header;
+use coppice_api::version::{HEADER, VERSION};
 use coppice_api::{ApiError, Client, ClusterPaths};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixListener;
@@ -23,8 +24,8 @@ async fn answers(start: Vec<u8>) -> (tempfile::TempDir, Client) {
                 line.clear();
                 connection.read_line(&mut line).await.expect("a request");
             }
-            let head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
-            let mut said = connection.write_all(&[&head[..], &start].concat()).await;
+            let head = format!("HTTP/1.1 200 OK\r\n{HEADER}: {VERSION}\r\ncontent-type: application/json\r\n\r\n");
+            let mut said = connection.write_all(&[head.as_bytes(), &start].concat()).await;
             let more = vec![b'x'; 1 << 20];
             while said.is_ok() {
                 said = connection.write_all(&more).await;

@@ -19,11 +19,12 @@ mod spawn;
 mod streams;
 mod verifying;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::extract::{DefaultBodyLimit, FromRequestParts, Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
@@ -31,6 +32,7 @@ use coppice_api::client::METRICS_PATH;
 use coppice_api::error::Refusal;
 use coppice_api::limits::REQUEST_BYTES_MAX;
 use coppice_api::ras::{RasQuery, RasView};
+use coppice_api::version::{HEADER, VERSION};
 use coppice_storage::Storage;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -129,6 +131,7 @@ impl Api {
             .route(METRICS_PATH, get(metrics::metrics))
             .fallback(async || Refused::missing("there is no such request".to_owned()))
             .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+            .layer(map_response(with_version))
             .with_state(self)
     }
 
@@ -155,6 +158,13 @@ impl IntoResponse for Refused {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (status, Json(Refusal { error: self.message })).into_response()
     }
+}
+
+/// An answer that says which version of the API it belongs to.
+async fn with_version(mut answer: Response) -> Response {
+    static VALUE: LazyLock<Option<HeaderValue>> = LazyLock::new(|| VERSION.to_string().try_into().ok());
+    answer.headers_mut().extend(VALUE.clone().map(|version| (HEADER, version)));
+    answer
 }
 
 async fn ras(State(api): State<Api>, Query(query): Query<RasQuery>) -> Answered<Vec<RasView>> {
