@@ -13,3 +13,13 @@ pub(crate) fn linux_table() -> Result<()> {
     let test = ["test", "--quiet", "--package", "coppice-protocol", "--lib", test];
     run(cargo(&test).env("COPPICE_WRITE_LINUX_TABLE", "1"))
 }
+
+/// Writes `docs/openapi.json`, the description of the service node's API, in the same way.
+///
+/// # Errors
+/// The code does not compile.
+pub(crate) fn openapi() -> Result<()> {
+    let test = "the_description_is_kept_as_the_code_says";
+    let test = ["test", "--quiet", "--package", "coppice-service-node", "--test", "openapi", test];
+    run(cargo(&test).env("COPPICE_WRITE_OPENAPI", "1"))
+}

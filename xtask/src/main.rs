@@ -16,6 +16,7 @@
 //! | `bench` – figures, each beside what it is compared to | [`bench`] |
 //! | `figures` – the pictures in docs/figures that have a source | [`figures`] |
 //! | `linux-table` – the table of calls in docs/linux.md | [`document`] |
+//! | `openapi` – docs/openapi.json | [`document`] |
 //! | `tidy` – formatting, lints, layering, sizes | [`tidy`] |
 
 mod bench;
@@ -80,6 +81,8 @@ enum Task {
     Figures,
     /// Write the table of system calls in docs/linux.md anew, from the code
     LinuxTable,
+    /// Write docs/openapi.json anew, the description of the service node's API, from the code
+    Openapi,
     /// Check formatting, lints, dependency arrows and file sizes
     Tidy,
 }
@@ -111,6 +114,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Bench(options) => bench::run(&options),
         Task::Figures => figures::run(),
         Task::LinuxTable => document::linux_table(),
+        Task::Openapi => document::openapi(),
         Task::Tidy => tidy::run(),
     }
 }

@@ -1,6 +1,7 @@
 //! Typed client of the API. One connection per request: they are local, cheap, and end with whoever made them.
 
 mod checkpoints;
+mod description;
 mod metrics;
 mod streams;
 

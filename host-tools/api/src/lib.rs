@@ -4,8 +4,9 @@
 //! socket and everything else of a cluster lies is [`paths`]. Listings and orders are JSON ([`cluster`], [`node`],
 //! [`job`], [`checkpoint`], [`inspect`], [`keep`], [`link`], [`overlay`], [`ras`], [`program`], [`retain`]); what a job
 //! writes, or is kept of that ([`output`]), comes as binary frames ([`stream`]), so that output is neither encoded nor
-//! copied more than needed. [`client`] is the typed way to all of it. All types describe
-//! themselves; [`schema`] has what that needs besides.
+//! copied more than needed. [`client`] is the typed way to all of it, for Coppice's own tools as for other programs; it
+//! looks at the [`version`] of who answers. All types describe themselves, which the service node makes an OpenAPI
+//! document of (`docs/openapi.json`); [`schema`] has what that needs besides.
 //!
 //! Names, paths, arguments and variables are bytes on Linux. In JSON they are strings; one that is not UTF-8 is an
 //! object with its bytes in hexadecimal instead, such as `{"bytes":"66ff6f"}` ([`ByteString`]).

@@ -6,6 +6,8 @@ mod checkpoints;
 mod clusters;
 mod cut;
 mod deleting;
+mod document;
+mod extract;
 mod files;
 mod inspect;
 mod jobs;
@@ -19,24 +21,25 @@ mod spawn;
 mod streams;
 mod verifying;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::extract::{DefaultBodyLimit, FromRequestParts, Path, Query, State};
-use axum::http::{HeaderValue, StatusCode};
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::StatusCode;
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
 use axum::{Json, Router};
-use coppice_api::client::METRICS_PATH;
 use coppice_api::error::Refusal;
 use coppice_api::limits::REQUEST_BYTES_MAX;
 use coppice_api::ras::{RasQuery, RasView};
-use coppice_api::version::{HEADER, VERSION};
 use coppice_storage::Storage;
 use serde::Serialize;
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use self::document::{Bad, Missing, Usual};
+use self::extract::{Number, OfJob, OfNode, OfRank, Order, Parameters};
 use self::logs::LogFiles;
 pub use self::metrics::Around;
 pub(crate) use self::metrics::wanted;
@@ -96,42 +99,11 @@ impl Api {
 
     /// All that can be asked.
     pub fn router(self) -> Router {
-        Router::new()
-            .route("/v1/cluster", get(clusters::cluster))
-            .route("/v1/cluster/watch", get(clusters::watch))
-            .route("/v1/cluster/down", post(clusters::down))
-            .route("/v1/nodes", get(clusters::nodes))
-            .route("/v1/nodes/{node}/reboot", post(clusters::reboot))
-            .route("/v1/links", get(links::show).post(links::change))
-            .route("/v1/jobs", get(jobs::list).post(jobs::submit))
-            .route("/v1/jobs/{job}", get(jobs::show))
-            .route("/v1/jobs/{job}/kill", post(jobs::kill))
-            .route("/v1/jobs/{job}/stream", get(streams::output))
-            .route("/v1/jobs/{job}/ranks/{rank}/objects", get(inspect::objects))
-            .route("/v1/jobs/{job}/ranks/{rank}/questions", post(inspect::question))
-            .route("/v1/jobs/{job}/cut", post(cut::cut))
-            .route("/v1/jobs/{job}/checkpoint", post(checkpoint::checkpoint))
-            .route("/v1/jobs/{job}/restart", post(restart::restart))
-            .route("/v1/jobs/{job}/overlay", get(overlays::show).post(overlays::order))
-            .route("/v1/jobs/{job}/profile", get(overlays::profile))
-            .route("/v1/jobs/{job}/profile/ranks/{rank}", get(overlays::rank_profile))
-            .route("/v1/jobs/{job}/stacks", get(overlays::stacks))
-            .route("/v1/jobs/{job}/trace", get(streams::trace))
-            .route("/v1/jobs/{job}/attach", get(streams::attach))
-            .route("/v1/jobs/{job}/log", get(logs::log))
-            .route("/v1/jobs/{job}/wait", get(logs::wait))
-            .route("/v1/jobs/{job}/input", put(streams::input))
-            .route("/v1/checkpoints", get(checkpoints::list))
-            .route("/v1/checkpoints/delete", post(deleting::delete))
-            .route("/v1/checkpoints/verify", post(verifying::verify))
-            .route("/v1/files/keep", post(files::keep))
-            .route("/v1/ras", get(ras))
-            .route("/v1/programs", get(programs::list))
-            .route("/v1/programs/forget", post(programs::forget))
-            .route(METRICS_PATH, get(metrics::metrics))
+        Router::from(routes())
             .fallback(async || Refused::missing("there is no such request".to_owned()))
+            .method_not_allowed_fallback(async || Refused { status: 405, message: "use another method".to_owned() })
             .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
-            .layer(map_response(with_version))
+            .layer(map_response(document::with_version))
             .with_state(self)
     }
 
@@ -153,6 +125,44 @@ impl Api {
     }
 }
 
+/// Every request that there is, with its description: there is no other way in.
+fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::with_openapi(document::head())
+        .routes(routes!(clusters::cluster))
+        .routes(routes!(clusters::watch))
+        .routes(routes!(clusters::down))
+        .routes(routes!(clusters::nodes))
+        .routes(routes!(clusters::reboot))
+        .routes(routes!(links::show, links::change))
+        .routes(routes!(jobs::list, jobs::submit))
+        .routes(routes!(jobs::show))
+        .routes(routes!(jobs::kill))
+        .routes(routes!(streams::output))
+        .routes(routes!(streams::attach))
+        .routes(routes!(streams::trace))
+        .routes(routes!(streams::input))
+        .routes(routes!(logs::log))
+        .routes(routes!(logs::wait))
+        .routes(routes!(inspect::objects))
+        .routes(routes!(inspect::question))
+        .routes(routes!(cut::cut))
+        .routes(routes!(checkpoint::checkpoint))
+        .routes(routes!(restart::restart))
+        .routes(routes!(checkpoints::list))
+        .routes(routes!(deleting::delete))
+        .routes(routes!(verifying::verify))
+        .routes(routes!(overlays::show, overlays::order))
+        .routes(routes!(overlays::profile))
+        .routes(routes!(overlays::rank_profile))
+        .routes(routes!(overlays::stacks))
+        .routes(routes!(files::keep))
+        .routes(routes!(programs::list))
+        .routes(routes!(programs::forget))
+        .routes(routes!(ras))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(document::openapi))
+}
+
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -160,29 +170,18 @@ impl IntoResponse for Refused {
     }
 }
 
-/// An answer that says which version of the API it belongs to.
-async fn with_version(mut answer: Response) -> Response {
-    static VALUE: LazyLock<Option<HeaderValue>> = LazyLock::new(|| VERSION.to_string().try_into().ok());
-    answer.headers_mut().extend(VALUE.clone().map(|version| (HEADER, version)));
-    answer
-}
-
-async fn ras(State(api): State<Api>, Query(query): Query<RasQuery>) -> Answered<Vec<RasView>> {
+/// The newest RAS events, the newest last.
+#[utoipa::path(
+    get,
+    path = "/v1/ras",
+    tag = "events",
+    params(RasQuery),
+    responses((status = 200, description = "Events.", body = Vec<RasView>), Bad, Usual)
+)]
+async fn ras(State(api): State<Api>, Parameters(query): Parameters<RasQuery>) -> Answered<Vec<RasView>> {
     answer(api.ask(|answer| Request::Ras(query, answer)).await)
 }
 
 fn answer<T: Serialize>(result: Result<T, Refused>) -> Answered<T> {
     result.map(Json)
-}
-
-/// A number in the path of a request.
-struct Number<T>(T);
-
-impl<S: Send + Sync, T: serde::de::DeserializeOwned + Send> FromRequestParts<S> for Number<T> {
-    type Rejection = Refused;
-
-    async fn from_request_parts(parts: &mut axum::http::request::Parts, state: &S) -> Result<Self, Refused> {
-        let number = Path::<T>::from_request_parts(parts, state).await;
-        number.map(|Path(number)| Self(number)).map_err(|error| Refused::bad(error.body_text()))
-    }
 }

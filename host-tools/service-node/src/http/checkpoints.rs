@@ -1,17 +1,26 @@
 //! The checkpoints that there are, listed.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use coppice_api::checkpoint::{CheckpointName, CheckpointState, CheckpointView, CheckpointsQuery};
 use coppice_protocol::ids::JobId;
 use coppice_storage::{Manifest, Storage, StorageError};
 
-use super::{Answered, Api, answer};
+use super::{Answered, Api, Bad, Parameters, Usual, answer};
 use crate::checkpoints::{Around, Resubmission, view_of};
 use crate::limits::HOST_FILE_TIME_MAX;
 
+/// The checkpoints that there are, by job and number.
+#[utoipa::path(
+    get,
+    path = "/v1/checkpoints",
+    tag = "checkpoints",
+    operation_id = "checkpoints",
+    params(CheckpointsQuery),
+    responses((status = 200, description = "The checkpoints.", body = Vec<CheckpointView>), Bad, Usual)
+)]
 pub(super) async fn list(
     State(api): State<Api>,
-    Query(query): Query<CheckpointsQuery>,
+    Parameters(query): Parameters<CheckpointsQuery>,
 ) -> Answered<Vec<CheckpointView>> {
     // Those that are whole by then are so.
     let draining = api.checkpoints.being_drained(query.job);

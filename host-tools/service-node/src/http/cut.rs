@@ -1,23 +1,31 @@
 //! Cuts through jobs: their nodes are led through all steps, or as far as somebody wants to see.
 
-use axum::Json;
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
 use coppice_api::cut::{CutOrder, CutView};
 use coppice_protocol::ids::JobId;
 use coppice_protocol::inspect::cut::Step;
 
-use super::{Answered, Api, Number, answer};
+use super::{Answered, Api, Bad, Missing, Number, OfJob, Order, Usual, answer};
 use crate::checkpoints::{Around, Leader, going_down};
-use crate::controller::{Refused, Request};
+use crate::controller::Request;
 
-/// Has all ranks of a job become data and be made again.
+/// Has all ranks of a job become data and be made again, on all of its nodes at once.
+///
+/// It is for those who change Coppice; a checkpoint begins with one.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{job}/cut",
+    tag = "inspection",
+    operation_id = "cut",
+    params(OfJob),
+    request_body = CutOrder,
+    responses((status = 200, description = "It was done.", body = CutView), Bad, Missing, Usual)
+)]
 pub(super) async fn cut(
     State(api): State<Api>,
-    Number(job): Number<u64>,
-    order: Result<Json<CutOrder>, JsonRejection>,
+    Number(OfJob { job }): Number<OfJob>,
+    Order(order): Order<CutOrder>,
 ) -> Answered<CutView> {
-    let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
     let job = JobId(job);
     let places = api.ask(|answer| Request::NodesOf(job, answer)).await?;
     let by = api.new_leader(job);

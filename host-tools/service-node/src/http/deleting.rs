@@ -2,23 +2,28 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
 use coppice_api::checkpoint::{CheckpointChoice, CheckpointName, Deleted};
 use coppice_protocol::ids::JobId;
 use coppice_storage::{Collected, Storage};
 
-use super::{Answered, Api};
+use super::{Answered, Api, Bad, Missing, Order, Usual};
 use crate::checkpoints::{Around, collect, no_checkpoints, wipe_job};
-use crate::controller::Refused;
 use crate::limits::HOST_FILE_TIME_MAX;
 use crate::plant::CheckpointEvent;
 
-/// Deletes checkpoints, and gives the room back that they alone took.
+/// Deletes a checkpoint, or all of a job, and gives the room back that they alone took.
+#[utoipa::path(
+    post,
+    path = "/v1/checkpoints/delete",
+    tag = "checkpoints",
+    operation_id = "delete_checkpoints",
+    request_body = CheckpointChoice,
+    responses((status = 200, description = "What was deleted.", body = Deleted), Bad, Missing, Usual)
+)]
 pub(super) async fn delete(
     State(api): State<Api>,
-    which: Result<Json<CheckpointChoice>, JsonRejection>,
+    Order(CheckpointChoice { job, number }): Order<CheckpointChoice>,
 ) -> Answered<Deleted> {
-    let Json(CheckpointChoice { job, number }) = which.map_err(|error| Refused::bad(error.body_text()))?;
     let of = JobId(job);
     let manifests = api.stored(HOST_FILE_TIME_MAX, move |storage| storage.manifests(of)).await?;
     let all: Vec<u32> = manifests.into_iter().map(|(number, _)| number).collect();

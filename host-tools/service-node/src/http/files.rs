@@ -1,11 +1,9 @@
 //! Files that nodes keep without a job.
 
-use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use coppice_api::body::ChannelBody;
+use coppice_api::body::LINES_TYPE;
 use coppice_api::keep::{KeepNews, KeepOrder, KeepReport};
 use coppice_api::shown;
 use coppice_api::stream::StagingProgress;
@@ -13,7 +11,7 @@ use hyper::body::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::jobs::find;
-use super::{Api, going_down};
+use super::{Api, Bad, Order, Usual, document, going_down};
 use crate::controller::{Refused, Request};
 use crate::limits::STREAM_PIECES_MAX;
 use crate::store::Kind;
@@ -39,13 +37,26 @@ struct Keeping {
     report: oneshot::Receiver<Result<KeepReport, Refused>>,
 }
 
+/// Has nodes keep a file in their memory.
+///
 /// One JSON line for how far the file is, now and then, and one for what came of it. What changes faster than it is
-/// read is skipped.
-pub(super) async fn keep(
-    State(api): State<Api>,
-    order: Result<Json<KeepOrder>, JsonRejection>,
-) -> Result<Response, Refused> {
-    let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
+/// read is skipped. Closing the connection before gives it up.
+#[utoipa::path(
+    post,
+    path = "/v1/files/keep",
+    tag = "programs",
+    operation_id = "keep_file",
+    request_body = KeepOrder,
+    responses(
+        (
+            status = 200,
+            description = "Lines, the last of which is `kept` or `refused`.",
+            body = KeepNews, content_type = LINES_TYPE
+        ),
+        Bad, Usual
+    )
+)]
+pub(super) async fn keep(State(api): State<Api>, Order(order): Order<KeepOrder>) -> Result<Response, Refused> {
     if !order.file.is_absolute() {
         let file = shown(&order.file);
         return Err(Refused::bad(format!("'{file}' is not an absolute path of a file; give one")));
@@ -61,7 +72,7 @@ pub(super) async fn keep(
         news => {
             let (pieces, body) = ChannelBody::new(STREAM_PIECES_MAX);
             tokio::spawn(keeping.say(news, pieces));
-            Ok(Body::new(body).into_response())
+            Ok(document::of_type(LINES_TYPE, body))
         }
     }
 }

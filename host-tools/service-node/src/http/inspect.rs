@@ -1,19 +1,29 @@
 //! Looking into ranks that run.
 
-use axum::Json;
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{Query as Parameters, State};
+use axum::extract::State;
 use coppice_api::inspect::{ObjectsQuery, ObjectsView};
+use coppice_api::schema;
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::inspect::{Answer, Query, Question};
 
-use super::{Answered, Api, Number, answer};
+use super::{Answered, Api, Bad, Missing, Number, OfRank, Order, Parameters, Usual, answer};
 use crate::controller::{Refused, Request};
 
-/// What a rank has open.
+/// What a rank that runs has open: files, pipes, sockets, timers, and what is in them.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job}/ranks/{rank}/objects",
+    tag = "inspection",
+    operation_id = "objects",
+    params(OfRank, ObjectsQuery),
+    responses(
+        (status = 200, description = "Some of it; it says where to go on.", body = ObjectsView),
+        Bad, Missing, Usual
+    )
+)]
 pub(super) async fn objects(
     State(api): State<Api>,
-    Number((job, rank)): Number<(u64, u32)>,
+    Number(OfRank { job, rank }): Number<OfRank>,
     Parameters(parameters): Parameters<ObjectsQuery>,
 ) -> Answered<ObjectsView> {
     // It needs no hold.
@@ -27,12 +37,23 @@ pub(super) async fn objects(
     })
 }
 
-/// What the node of a rank answers to a question.
+/// What the node of a rank answers to a question about it.
+///
+/// This is how core files are written and programs debugged (`coppice core`, `coppice gdb`): a rank is held, told of
+/// piece by piece, changed, and let go.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{job}/ranks/{rank}/questions",
+    tag = "inspection",
+    operation_id = "question",
+    params(OfRank),
+    request_body = schema::Query,
+    responses((status = 200, description = "What the node answers.", body = schema::Answer), Bad, Missing, Usual)
+)]
 pub(super) async fn question(
     State(api): State<Api>,
-    Number((job, rank)): Number<(u64, u32)>,
-    query: Result<Json<Query>, JsonRejection>,
+    Number(OfRank { job, rank }): Number<OfRank>,
+    Order(query): Order<Query>,
 ) -> Answered<Answer> {
-    let Json(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
     answer(api.ask(|answer| Request::Inspect(JobId(job), Rank(rank), query, answer)).await)
 }

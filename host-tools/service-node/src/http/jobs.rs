@@ -4,49 +4,83 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use coppice_api::checkpoint::CheckpointPolicy;
 use coppice_api::job::{JobDetail, JobView, JobsQuery, KillOrder, Submission, Submitted};
 use coppice_api::limits::{
     CHECKPOINT_INTERVAL_MS_MIN, CHECKPOINTS_KEPT_MAX, LISTING_ROWS_DEFAULT, LISTING_ROWS_MAX, NODE_MTBF_MS_MAX,
     NODE_MTBF_MS_MIN, OUTPUT_LOG_BYTES_MAX, OUTPUT_LOG_BYTES_MIN, RESTARTS_MAX,
 };
+use coppice_api::schema::Nothing;
 use coppice_api::shown;
 use coppice_api::staging::{ProgramStaging, Staged, staged_path};
 use coppice_protocol::ids::JobId;
 use coppice_protocol::limits::{ARGUMENT_BYTES_MAX, PATH_BYTES_MAX, RANKS_PER_NODE_MAX, STAGED_FILES_MAX};
 
-use super::{Answered, Api, Number, answer};
+use super::{Answered, Api, Bad, Missing, Number, OfJob, Order, Parameters, Usual, answer};
 use crate::controller::{Refused, Request, check_overlay};
 use crate::database::FileKey;
 use crate::limits::{HOST_FILE_TIME_MAX, IMPORT_TIME_MAX, LAUNCH_BYTES_PER_NODE_MAX, LAUNCHED_TEXT_BYTES};
 use crate::store::{Found, Held, Kind, StoreError, file_key, plain};
 
-pub(super) async fn list(State(api): State<Api>, Query(query): Query<JobsQuery>) -> Answered<Vec<JobView>> {
+/// The newest jobs, the newest last.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs",
+    tag = "jobs",
+    operation_id = "jobs",
+    params(JobsQuery),
+    responses((status = 200, description = "The jobs.", body = Vec<JobView>), Bad, Usual)
+)]
+pub(super) async fn list(State(api): State<Api>, Parameters(query): Parameters<JobsQuery>) -> Answered<Vec<JobView>> {
     let limit = query.limit.unwrap_or(LISTING_ROWS_DEFAULT).min(LISTING_ROWS_MAX);
     let before = query.before.map(JobId);
     answer(api.ask(|answer| Request::Jobs(limit, before, answer)).await)
 }
 
-pub(super) async fn show(State(api): State<Api>, Number(job): Number<u64>) -> Answered<JobDetail> {
+/// A job, and what became of each of its ranks.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job}",
+    tag = "jobs",
+    operation_id = "job",
+    params(OfJob),
+    responses((status = 200, description = "The job.", body = JobDetail), Bad, Missing, Usual)
+)]
+pub(super) async fn show(State(api): State<Api>, Number(OfJob { job }): Number<OfJob>) -> Answered<JobDetail> {
     answer(api.ask(|answer| Request::Job(JobId(job), answer)).await)
 }
 
+/// Sends a job a signal.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{job}/kill",
+    tag = "jobs",
+    operation_id = "kill",
+    params(OfJob),
+    request_body = KillOrder,
+    responses((status = 200, description = "It was sent.", body = Nothing), Bad, Missing, Usual)
+)]
 pub(super) async fn kill(
     State(api): State<Api>,
-    Number(job): Number<u64>,
-    order: Result<Json<KillOrder>, JsonRejection>,
+    Number(OfJob { job }): Number<OfJob>,
+    Order(order): Order<KillOrder>,
 ) -> Answered<()> {
-    let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
     answer(api.ask(|answer| Request::Kill(JobId(job), order.signal, answer)).await)
 }
 
-pub(super) async fn submit(
-    State(api): State<Api>,
-    submission: Result<Json<Submission>, JsonRejection>,
-) -> Answered<Submitted> {
-    let Json(mut submission) = submission.map_err(|error| Refused::bad(error.body_text()))?;
+/// Submits a job.
+///
+/// Unless it is detached, its stream must be opened soon (`GET /v1/jobs/{job}/stream`), or it is killed.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs",
+    tag = "jobs",
+    operation_id = "submit",
+    request_body = Submission,
+    responses((status = 200, description = "It was taken.", body = Submitted), Bad, Usual)
+)]
+pub(super) async fn submit(State(api): State<Api>, Order(mut submission): Order<Submission>) -> Answered<Submitted> {
     (submission.restarted_from, submission.spawned_by) = (None, None);
     make_plain(&mut submission.staged)?;
     check(&submission)?;

@@ -5,19 +5,20 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Response};
+use axum::extract::State;
+use axum::response::Response;
+use coppice_api::body::BYTES_TYPE;
 use coppice_api::body::ChannelBody;
 use coppice_api::job::JobView;
 use coppice_api::output::{LogQuery, given_back};
+use coppice_api::schema::Raw;
 use coppice_api::shown;
 use coppice_api::stream::{JobEvent, encode_event};
 use coppice_protocol::ids::JobId;
 use hyper::body::Bytes;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::{Answered, Api, Number, answer};
+use super::{Answered, Api, Bad, Missing, Number, OfJob, Parameters, Usual, answer, document};
 use crate::controller::{KeptLog, Refused, Request};
 use crate::host_files::HostFiles;
 use crate::limits::{HOST_FILE_TIME_MAX, LOG_PARTS_MAX, LOG_THREADS_MAX};
@@ -37,24 +38,49 @@ impl Default for LogFiles {
     }
 }
 
-/// The end of a job, as soon as it has ended.
-pub(super) async fn wait(State(api): State<Api>, Number(job): Number<u64>) -> Answered<JobView> {
+/// A job as it is when it has ended: this is answered then, however long that takes.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job}/wait",
+    tag = "jobs",
+    operation_id = "wait",
+    params(OfJob),
+    responses((status = 200, description = "The job, ended.", body = JobView), Bad, Missing, Usual)
+)]
+pub(super) async fn wait(State(api): State<Api>, Number(OfJob { job }): Number<OfJob>) -> Answered<JobView> {
     api.connections.expect_watcher()?;
     answer(api.ask(|answer| Request::Wait(JobId(job), answer)).await)
 }
 
-/// What is kept of a job's output, in frames.
+/// What is kept of a job's output.
+///
+/// A reader holds up nobody: the job does not know of him.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job}/log",
+    tag = "streams",
+    operation_id = "log",
+    params(OfJob, LogQuery),
+    responses(
+        (
+            status = 200,
+            description = "Frames, the last of which is the event `kept` or `unreadable`.",
+            body = Raw, content_type = BYTES_TYPE
+        ),
+        Bad, Missing, Usual
+    )
+)]
 pub(super) async fn log(
     State(api): State<Api>,
-    Number(job): Number<u64>,
-    Query(query): Query<LogQuery>,
+    Number(OfJob { job }): Number<OfJob>,
+    Parameters(query): Parameters<LogQuery>,
 ) -> Result<Response, Refused> {
     api.connections.expect_watcher()?;
     let job = JobId(job);
     let log = api.ask(|answer| Request::Log(job, answer)).await?;
     let (pieces, body) = ChannelBody::new(LOG_PARTS_MAX);
     tokio::spawn(async move { pump(&api, job, log, query, &pieces).await });
-    Ok(Body::new(body).into_response())
+    Ok(document::of_type(BYTES_TYPE, body))
 }
 
 /// Passes on what is kept, until there is no more; nothing if the reader is gone before.

@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
-use super::Api;
+use super::{Api, Usual};
 use crate::connections::Connections;
 use crate::controller::{Refused, Request};
 use crate::metrics::{Format, Snapshot, host, text};
@@ -45,6 +45,22 @@ pub(crate) fn wanted(headers: &HeaderMap) -> Format {
     Format::accepted(headers.get_all(ACCEPT).iter().filter_map(|list| list.to_str().ok()))
 }
 
+/// What there is at the moment, for monitoring: nodes, jobs, processes, events.
+///
+/// The older format is sent to those who do not accept the newer one.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "metrics",
+    operation_id = "metrics",
+    responses(
+        (status = 200, description = "Metrics.", content(
+            (String = "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+            (String = "text/plain; version=0.0.4; charset=utf-8")
+        )),
+        Usual
+    )
+)]
 pub(super) async fn metrics(State(api): State<Api>, headers: HeaderMap) -> Result<Response, Refused> {
     let format = wanted(&headers);
     let text = api.metrics(format).await?;

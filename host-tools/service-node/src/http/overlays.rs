@@ -1,53 +1,81 @@
 //! Performance overlays of jobs, and what they have gathered.
 
-use axum::Json;
-use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{Query, State};
+use axum::extract::State;
 use coppice_api::overlay::{OverlayOrder, OverlayView, ProfileQuery, ProfileView, RankProfileView};
 use coppice_api::stacks::{StackView, StacksView};
 use coppice_protocol::ids::{JobId, Rank};
 
-use super::{Answered, Api, Number, answer};
+use super::{Answered, Api, Bad, Missing, Number, OfJob, OfRank, Order, Parameters, Usual, answer};
 use crate::controller::{Recorded, Refused, Request, Sampled, units};
 use crate::limits::{HOST_FILE_TIME_MAX, IMPORT_TIME_MAX, PROFILE_EPOCHS_MAX, PROFILE_WRITE_TIME_MAX};
 use crate::profiles::{ProfileError, Profiles};
 use crate::store::Found;
 
-/// How a job's overlay is.
-pub(super) async fn show(State(api): State<Api>, Number(job): Number<u64>) -> Answered<OverlayView> {
+/// How a job's performance overlay is, and the last epoch of it.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job}/overlay",
+    tag = "overlays",
+    operation_id = "overlay",
+    params(OfJob),
+    responses((status = 200, description = "The overlay.", body = OverlayView), Bad, Missing, Usual)
+)]
+pub(super) async fn show(State(api): State<Api>, Number(OfJob { job }): Number<OfJob>) -> Answered<OverlayView> {
     answer(api.ask(|answer| Request::ShowOverlay(JobId(job), answer)).await)
 }
 
-/// Begins one, or ends it.
+/// Begins a job's performance overlay, or another one, or ends it, and says how it is then.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{job}/overlay",
+    tag = "overlays",
+    operation_id = "order_overlay",
+    params(OfJob),
+    request_body = OverlayOrder,
+    responses((status = 200, description = "The overlay.", body = OverlayView), Bad, Missing, Usual)
+)]
 pub(super) async fn order(
     State(api): State<Api>,
-    Number(job): Number<u64>,
-    order: Result<Json<OverlayOrder>, JsonRejection>,
+    Number(OfJob { job }): Number<OfJob>,
+    Order(order): Order<OverlayOrder>,
 ) -> Answered<OverlayView> {
-    let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
     answer(api.ask(|answer| Request::Overlay(JobId(job), order, answer)).await)
 }
 
-/// What was recorded of it, meanwhile and afterwards.
+/// What was recorded of a job's overlays, meanwhile and afterwards.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job}/profile",
+    tag = "overlays",
+    operation_id = "profile",
+    params(OfJob, ProfileQuery),
+    responses((status = 200, description = "Epochs, in order.", body = ProfileView), Bad, Missing, Usual)
+)]
 pub(super) async fn profile(
     State(api): State<Api>,
-    Number(job): Number<u64>,
-    query: Result<Query<ProfileQuery>, QueryRejection>,
+    Number(OfJob { job }): Number<OfJob>,
+    Parameters(query): Parameters<ProfileQuery>,
 ) -> Answered<ProfileView> {
-    let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
     let id = JobId(job);
     let recorded = api.ask(|answer| Request::Profiles(id, answer)).await?;
     let epochs = read(&api, recorded, move |profiles| profiles.of_job(id, limit(query))).await?;
     answer(Ok(ProfileView { job, epochs }))
 }
 
-/// What was recorded of one of its ranks.
+/// What was recorded of one rank of a job.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job}/profile/ranks/{rank}",
+    tag = "overlays",
+    operation_id = "rank_profile",
+    params(OfRank, ProfileQuery),
+    responses((status = 200, description = "Spans of time, in order.", body = RankProfileView), Bad, Missing, Usual)
+)]
 pub(super) async fn rank_profile(
     State(api): State<Api>,
-    Number((job, rank)): Number<(u64, u32)>,
-    query: Result<Query<ProfileQuery>, QueryRejection>,
+    Number(OfRank { job, rank }): Number<OfRank>,
+    Parameters(query): Parameters<ProfileQuery>,
 ) -> Answered<RankProfileView> {
-    let Query(query) = query.map_err(|error| Refused::bad(error.body_text()))?;
     let id = JobId(job);
     let recorded = api.ask(|answer| Request::Profiles(id, answer)).await?;
     if rank >= recorded.ranks {
@@ -77,8 +105,16 @@ async fn read<T: Send + 'static>(
     read.map_err(|error| Refused { status: 500, message: error.to_string() })
 }
 
-/// What ranks were at, and where the program is that can say what that is called.
-pub(super) async fn stacks(State(api): State<Api>, Number(job): Number<u64>) -> Answered<StacksView> {
+/// What the ranks of a job were at as they were sampled, and where the program is that can say what that is called.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job}/stacks",
+    tag = "overlays",
+    operation_id = "stacks",
+    params(OfJob),
+    responses((status = 200, description = "Stacks, the most frequent first.", body = StacksView), Bad, Missing, Usual)
+)]
+pub(super) async fn stacks(State(api): State<Api>, Number(OfJob { job }): Number<OfJob>) -> Answered<StacksView> {
     let id = JobId(job);
     let sampled = *api.ask(|answer| Request::Sampled(id, answer)).await?;
     let Sampled { job: view, profiles, written, copy } = sampled;

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use axum::Json;
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
 use coppice_api::checkpoint::{CheckpointName, RestartOrder, Restarted};
 use coppice_api::job::Submission;
 use coppice_api::shown;
@@ -12,20 +10,30 @@ use coppice_protocol::ids::JobId;
 use coppice_storage::Manifest;
 
 use super::jobs::{check, check_root_of, find};
-use super::{Answered, Api, Number, answer};
+use super::{Answered, Api, Bad, Missing, Number, OfJob, Order, Usual, answer};
 use crate::checkpoints::{Resubmission, Runnable, prepare, submit};
 use crate::controller::{Refused, Request};
 use crate::database::FileKey;
 use crate::limits::IMPORT_TIME_MAX;
 use crate::store::{Found, Held, Kind};
 
-/// Has a new job go on from a checkpoint of a job.
+/// Has a new job go on from a checkpoint of a job that has ended.
+///
+/// As one that is submitted, it must have its stream opened soon unless it is detached.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs/{job}/restart",
+    tag = "checkpoints",
+    operation_id = "restart",
+    params(OfJob),
+    request_body = RestartOrder,
+    responses((status = 200, description = "The new job.", body = Restarted), Bad, Missing, Usual)
+)]
 pub(super) async fn restart(
     State(api): State<Api>,
-    Number(job): Number<u64>,
-    order: Result<Json<RestartOrder>, JsonRejection>,
+    Number(OfJob { job }): Number<OfJob>,
+    Order(order): Order<RestartOrder>,
 ) -> Answered<Restarted> {
-    let Json(order) = order.map_err(|error| Refused::bad(error.body_text()))?;
     // Both would have the same files open, and be taken for one another.
     if api.ask(|answer| Request::Submitted(JobId(job), answer)).await.is_ok() {
         return Err(Refused::conflict(&format!("job {job} still runs; end it first: coppice kill {job}")));

@@ -7,23 +7,43 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::{Body, HttpBody};
-use axum::extract::{Query, Request as HttpRequest, State};
-use axum::response::{IntoResponse, Response};
+use axum::body::HttpBody;
+use axum::extract::{Request as HttpRequest, State};
+use axum::response::Response;
+use coppice_api::body::BYTES_TYPE;
 use coppice_api::body::ChannelBody;
 use coppice_api::job::TraceQuery;
+use coppice_api::schema::{Nothing, Raw};
 use coppice_api::stream::{JobEvent, encode_event, output_header};
 use coppice_protocol::ids::{JobId, Rank};
 use hyper::body::Bytes;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::{Answered, Api, Number, going_down};
+use super::{Answered, Api, Bad, Missing, Number, OfJob, Parameters, Usual, document, going_down};
 use crate::controller::{Refused, Request};
 use crate::feed::{Piece, Pieces, Taker};
 use crate::limits::{INPUT_PIECE_BYTES_MAX, STREAM_PIECES_MAX};
 
-/// A job's output and events for whoever runs it, in frames.
-pub(super) async fn output(State(api): State<Api>, Number(job): Number<u64>) -> Result<Response, Refused> {
+/// A job's output and events, for whoever submitted it.
+///
+/// The job belongs to this connection: it is killed when that is closed before the job has ended. What is not read
+/// stops the ranks that write. See the top of this description for how frames are made up.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job}/stream",
+    tag = "streams",
+    operation_id = "stream",
+    params(OfJob),
+    responses(
+        (
+            status = 200,
+            description = "Frames, the last of which is the event `ended`.",
+            body = Raw, content_type = BYTES_TYPE
+        ),
+        Bad, Missing, Usual
+    )
+)]
+pub(super) async fn output(State(api): State<Api>, Number(OfJob { job }): Number<OfJob>) -> Result<Response, Refused> {
     let job = JobId(job);
     api.connections.attached(job);
     let asked = api.clone();
@@ -34,8 +54,25 @@ pub(super) async fn output(State(api): State<Api>, Number(job): Number<u64>) -> 
     taken_by(api, job, attached).await
 }
 
-/// A job's output and events from now on, for somebody else.
-pub(super) async fn attach(State(api): State<Api>, Number(job): Number<u64>) -> Result<Response, Refused> {
+/// A job's output and events from now on, for anybody else.
+///
+/// Closing the connection changes nothing for the job; what is not read stops the ranks that write.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job}/attach",
+    tag = "streams",
+    operation_id = "attach",
+    params(OfJob),
+    responses(
+        (
+            status = 200,
+            description = "Frames, the last of which is the event `ended`.",
+            body = Raw, content_type = BYTES_TYPE
+        ),
+        Bad, Missing, Usual
+    )
+)]
+pub(super) async fn attach(State(api): State<Api>, Number(OfJob { job }): Number<OfJob>) -> Result<Response, Refused> {
     api.connections.expect_watcher()?;
     let (job, asked) = (JobId(job), api.clone());
     taken_by(api, job, async move { asked.ask(|answer| Request::Join(job, answer)).await }).await
@@ -60,7 +97,7 @@ async fn taken_by(
         Ok(body)
     });
     let body: Result<_, Refused> = attached.await.unwrap_or_else(|_| Err(going_down()));
-    Ok(Body::new(body?).into_response())
+    Ok(document::of_type(BYTES_TYPE, body?))
 }
 
 /// Passes pieces on until the job has ended; nothing if the reader is gone before.
@@ -93,11 +130,25 @@ async fn pump(api: &Api, job: JobId, taker: Taker, mut feed: Pieces, pieces: &mp
     }
 }
 
-/// What ranks of a job do, in frames, until it ends or the reader goes away.
+/// What ranks of a job call, until it ends or the connection does.
+///
+/// Frames are of the kind that has pieces of records, whose format belongs to this version of Coppice alone: `coppice
+/// trace` makes words of them.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job}/trace",
+    tag = "streams",
+    operation_id = "trace",
+    params(OfJob, TraceQuery),
+    responses(
+        (status = 200, description = "Frames, until the job ends.", body = Raw, content_type = BYTES_TYPE),
+        Bad, Missing, Usual
+    )
+)]
 pub(super) async fn trace(
     State(api): State<Api>,
-    Number(job): Number<u64>,
-    Query(TraceQuery { rank }): Query<TraceQuery>,
+    Number(OfJob { job }): Number<OfJob>,
+    Parameters(TraceQuery { rank }): Parameters<TraceQuery>,
 ) -> Result<Response, Refused> {
     let job = JobId(job);
     // In a task of its own, as for the output.
@@ -112,7 +163,7 @@ pub(super) async fn trace(
         Ok(body)
     });
     let body: Result<_, Refused> = begun.await.unwrap_or_else(|_| Err(going_down()));
-    Ok(Body::new(body?).into_response())
+    Ok(document::of_type(BYTES_TYPE, body?))
 }
 
 /// Passes records on until the job has ended, or the reader is gone.
@@ -132,8 +183,23 @@ async fn pump_trace(api: &Api, job: JobId, mut feed: Pieces, pieces: &mpsc::Send
     }
 }
 
-/// A job's standard input: the request's body, until its end or the job's.
-pub(super) async fn input(State(api): State<Api>, Number(job): Number<u64>, request: HttpRequest) -> Answered<()> {
+/// A job's standard input: the body as it comes, until its end or the job's.
+///
+/// It is read only as far as the rank that reads has room. Its end is the end of the rank's standard input.
+#[utoipa::path(
+    put,
+    path = "/v1/jobs/{job}/input",
+    tag = "streams",
+    operation_id = "input",
+    params(OfJob),
+    request_body(content = Raw, content_type = BYTES_TYPE, description = "What the rank reads."),
+    responses((status = 200, description = "The job has all of it, or has ended.", body = Nothing), Bad, Missing, Usual)
+)]
+pub(super) async fn input(
+    State(api): State<Api>,
+    Number(OfJob { job }): Number<OfJob>,
+    request: HttpRequest,
+) -> Answered<()> {
     let job = JobId(job);
     let room = api.ask(|answer| Request::OpenInput(job, answer)).await?;
     let mut body = std::pin::pin!(request.into_body());

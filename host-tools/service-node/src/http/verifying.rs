@@ -2,22 +2,28 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
 use coppice_api::checkpoint::{CheckpointChoice, CheckpointName, Verified};
 use coppice_protocol::ids::JobId;
 use coppice_storage::{Storage, StorageError};
 
-use super::{Answered, Api};
+use super::{Answered, Api, Bad, Missing, Order, Usual};
 use crate::checkpoints::{Around, no_checkpoints, verify_and_note};
 use crate::controller::Refused;
 use crate::limits::{HOST_FILE_TIME_MAX, STORAGE_TIME_MAX};
 
-/// Verifies a checkpoint, or all of a job.
+/// Reads all of a checkpoint, or of all of a job, and holds it against what was written.
+#[utoipa::path(
+    post,
+    path = "/v1/checkpoints/verify",
+    tag = "checkpoints",
+    operation_id = "verify_checkpoints",
+    request_body = CheckpointChoice,
+    responses((status = 200, description = "What came of it.", body = Verified), Bad, Missing, Usual)
+)]
 pub(super) async fn verify(
     State(api): State<Api>,
-    which: Result<Json<CheckpointChoice>, JsonRejection>,
+    Order(CheckpointChoice { job, number }): Order<CheckpointChoice>,
 ) -> Answered<Verified> {
-    let Json(CheckpointChoice { job, number }) = which.map_err(|error| Refused::bad(error.body_text()))?;
     let of = JobId(job);
     // Nothing goes meanwhile.
     let _used = api.checkpoints.used().await;
