@@ -37,6 +37,8 @@ pub(crate) struct Cutting {
     pub(crate) ordered: Arc<Mutex<Vec<Ordered>>>,
     /// How many nodes had kept it when one went on.
     pub(crate) kept_at_resume: Vec<usize>,
+    /// What nodes answer to other questions, if they answer.
+    pub(crate) told: Option<fn(&Question) -> Option<Answer>>,
     kept: BTreeSet<NodeId>,
     /// What lies in regions.
     regions: BTreeMap<(NodeId, u64), Vec<Part>>,
@@ -67,6 +69,7 @@ impl Default for Cutting {
             not_wiped: BTreeMap::new(),
             ordered: Arc::default(),
             kept_at_resume: Vec::new(),
+            told: None,
             kept: BTreeSet::new(),
             regions: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -115,7 +118,7 @@ impl Cutting {
                 })
             }
             Question::Saving => Some(Answer::Saving(self.saving(node, inspect.query.by, starts))),
-            _ => None,
+            _ => self.told.and_then(|told| told(&inspect.query.question)),
         }
     }
 

@@ -158,6 +158,11 @@ impl Served {
     /// Ends the cluster and returns it with all orders it gave.
     pub(crate) async fn down(self) -> Cluster {
         self.client.down().await.expect("told");
+        self.ended().await
+    }
+
+    /// The same after somebody else has told it to end.
+    pub(crate) async fn ended(self) -> Cluster {
         tokio::time::timeout(PATIENCE, self.cluster).await.expect("in time").expect("no panic")
     }
 }
