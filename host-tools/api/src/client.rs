@@ -44,6 +44,25 @@ use crate::stream::StagingProgress;
 use crate::version;
 
 /// Asks one cluster's service node.
+///
+/// It costs nothing, and one of it may ask for several things at the same time. What needs nothing but the service
+/// node is waited for 10 s ([`ANSWER_TIME_MAX`]); what takes as long as disks, nodes or jobs do has no limit: drop the
+/// future to give it up. Errors are one line for people, [`ApiError::Refused`] with the status that says what kind it
+/// is.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use coppice_api::{Client, ClusterPaths};
+///
+/// let paths = ClusterPaths::find("default".parse()?)?;
+/// paths.check_runtime()?;
+/// let cluster = Client::new(paths).cluster().await?;
+/// println!("{} of {} nodes are ready", cluster.nodes_ready, cluster.nodes);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// `examples/jobs.rs` has a whole program.
 #[derive(Clone, Debug)]
 pub struct Client {
     paths: ClusterPaths,
