@@ -6,5 +6,6 @@ mod support;
 mod caller;
 mod calls;
 mod description;
+mod documented;
 mod kept;
 mod values;
