@@ -20,7 +20,7 @@ use coppice_api::{Client, ClusterName, ClusterPaths};
 /// # Errors
 /// One line: what cannot be done, and why.
 pub(crate) async fn run(client: &Client, program: &Path, out: &mut impl Write) -> Result<JobView, Box<dyn Error>> {
-    for job in client.jobs(&JobsQuery { limit: Some(10) }).await? {
+    for job in client.jobs(&JobsQuery { limit: Some(10), ..JobsQuery::default() }).await? {
         writeln!(out, "job {}, {}: {}", job.job, job.name, job.state.as_str())?;
     }
 
