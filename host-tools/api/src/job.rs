@@ -274,7 +274,7 @@ pub struct JobView {
     pub retention: Option<RetentionSummary>,
     /// What `run` exits with: the highest exit status of the ranks, 128 + signal for a rank that a signal ended, and no
     /// more than 137 (`SIGKILL`) for one that ended when the job was being killed, unless by a signal that was asked
-    /// for; [`EXIT_COPPICE`] if a rank was lost or could not be started.
+    /// for; 125 ([`EXIT_COPPICE`]) if a rank was lost or could not be started.
     pub exit_status: Option<u8>,
     /// Why it ended, if not by its ranks' own exits. One line.
     pub reason: Option<String>,

@@ -154,7 +154,7 @@ pub struct EpochView {
     /// Ranks that behave alike, the most first.
     #[serde(default)]
     pub alike: Vec<AlikeView>,
-    /// Counters that programs offer themselves, each over the ranks that do: their names have [`COUNTER`] before them.
+    /// Counters that programs offer themselves, each over the ranks that do: their names have `counter:` before them.
     #[serde(default)]
     pub counters: Vec<MetricView>,
     /// Values of further counters, of which nothing is told because there are too many names.
@@ -177,8 +177,8 @@ pub struct EpochView {
 pub struct TotalView {
     /// The rank.
     pub rank: u32,
-    /// By what is measured, bytes by where they were sent ([`SENT_TO`]), and calls by their names ([`CALLED`]); what is
-    /// not in it is 0.
+    /// By what is measured, bytes by where they were sent (`sent-to:NODE`), and calls by their names (`called:NAME`);
+    /// what is not in it is 0.
     pub values: BTreeMap<String, u64>,
 }
 
@@ -295,8 +295,8 @@ pub struct SpanView {
     pub begin_ns: u64,
     /// Its end, ns since 1970.
     pub end_ns: u64,
-    /// What came in it, by what is measured, or is there at its end; bytes by where they were sent ([`SENT_TO`]), and
-    /// calls by their names ([`CALLED`]); what is not in it is 0.
+    /// What came in it, by what is measured, or is there at its end; bytes by where they were sent
+    /// (`sent-to:NODE`), and calls by their names (`called:NAME`); what is not in it is 0.
     pub values: BTreeMap<String, u64>,
 }
 

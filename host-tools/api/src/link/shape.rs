@@ -84,7 +84,7 @@ pub struct LinkChange {
     pub direction: Direction,
     /// Its bandwidth.
     pub bandwidth: Option<Bandwidth>,
-    /// Its latency, ns, at most [`LINK_LATENCY_NS_MAX`].
+    /// Its latency, ns, at most a minute.
     pub latency_ns: Option<u64>,
     /// Frames it loses, of a million.
     pub loss_ppm: Option<u32>,

@@ -82,14 +82,19 @@ fn describe<T: ToSchema>(schemas: &mut Vec<(String, RefOr<Schema>)>) {
     T::schemas(schemas);
 }
 
-/// Takes out of descriptions what only links in the documentation of Rust code.
+/// Makes descriptions of the documentation of Rust code: without its links, and with paragraphs of one line each.
+/// Formats get the names that others know.
 fn make_plain(part: &mut Value) {
     match part {
         Value::Array(parts) => parts.iter_mut().for_each(make_plain),
         Value::Object(parts) => {
             for (key, part) in parts {
                 match part {
-                    Value::String(text) if key == "description" || key == "summary" => *text = unlinked(text),
+                    Value::String(text) if key == "description" || key == "summary" => {
+                        *text = in_paragraphs(&unlinked(text))
+                    }
+                    // As the registry of formats has them.
+                    Value::String(format) if key == "format" => *format = format.replace("u-int", "uint"),
                     part => make_plain(part),
                 }
             }
@@ -110,6 +115,16 @@ fn unlinked(text: &str) -> String {
         rest = behind;
     }
     plain + rest
+}
+
+/// However its lines were broken; what has lines on purpose is not.
+fn in_paragraphs(text: &str) -> String {
+    let is_own = |line: &str| ["- ", "| ", "```", "# "].iter().any(|sign| line.starts_with(sign));
+    let is_text = |paragraph: &str| !paragraph.lines().any(is_own);
+    let paragraphs = text.split("\n\n");
+    let joined =
+        paragraphs.map(|paragraph| if is_text(paragraph) { paragraph.replace('\n', " ") } else { paragraph.into() });
+    joined.collect::<Vec<_>>().join("\n\n").trim_end().to_owned()
 }
 
 /// Refusals, each of which looks the same, described once.
@@ -151,7 +166,7 @@ refusals! {
 
 #[cfg(test)]
 mod tests {
-    use super::unlinked;
+    use super::{in_paragraphs, unlinked};
 
     #[test]
     fn links_of_the_documentation_become_names() {
@@ -162,5 +177,9 @@ mod tests {
         ] {
             assert_eq!(unlinked(text), plain);
         }
+    }
+    #[test]
+    fn paragraphs_are_lines_and_lists_stay() {
+        assert_eq!(in_paragraphs("a\nb\n\nc\n\n- d\n- e\n"), "a b\n\nc\n\n- d\n- e");
     }
 }
