@@ -151,8 +151,10 @@ impl Client {
     /// # Errors
     /// [`ApiError`].
     pub async fn jobs(&self, query: &JobsQuery) -> Result<Vec<JobView>, ApiError> {
-        let limit = query.limit.map(|limit| format!("?limit={limit}")).unwrap_or_default();
-        self.get(&format!("/v1/jobs{limit}")).await
+        let mut parameters = Vec::new();
+        parameters.extend(query.limit.map(|limit| format!("limit={limit}")));
+        parameters.extend(query.before.map(|before| format!("before={before}")));
+        self.get(&format!("/v1/jobs?{}", parameters.join("&"))).await
     }
 
     /// One job with its ranks.
