@@ -87,8 +87,10 @@ fn pages_show_what_there_is_and_end_a_job() {
     assert!(node.contains("Node 1 is busy") && node.contains("10.64.0.2") && node.contains("<dt>Link</dt>"), "{node}");
     let (status, _, missing) = browser.ask("GET", "/nodes/2", "");
     assert!(status == 404 && missing.contains("there is no node 2; there are 2"), "{missing}");
-    let rank = browser.page(&format!("/jobs/{job}/ranks/1"));
-    assert!(rank.contains("Where its time went") && rank.contains("What it called"), "{rank}");
+    wait_until("what a rank does is on its page", SEEN_TIME_MAX, || {
+        let rank = browser.page(&format!("/jobs/{job}/ranks/1"));
+        if rank.contains("Where its time went") && rank.contains("What it called") { Ok(()) } else { Err(rank) }
+    });
     assert_eq!(browser.ask("GET", &format!("/jobs/{job}/ranks/2"), "").0, 404);
     assert!(browser.page("/jobs").contains(&format!("href=\"/jobs/{job}\"")));
     assert!(browser.page(&format!("/jobs?before={job}")).contains("There is none before that one."));

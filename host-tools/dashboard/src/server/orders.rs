@@ -109,7 +109,7 @@ fn told(verb: &'static Verb, filled: &Filled, command: &str, Done { output, .. }
     {
         return Redirect::to(&format!("/jobs/{job}")).into_response();
     }
-    if output.trim().is_empty() {
+    if !verb.is_told || output.trim().is_empty() {
         return Redirect::to(&page).into_response();
     }
     let output: Vec<_> = output.lines().map(harmless).collect();

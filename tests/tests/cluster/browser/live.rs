@@ -130,7 +130,7 @@ fn a_job_is_followed_to_its_end_which_its_button_brings_about() {
     browser.click(KILL);
     // What it leads to is a question.
     assert_eq!(
-        browser.value("[...document.querySelectorAll('[name]')].map(field => field.value)"),
+        browser.value("[...document.querySelectorAll('main [name]')].map(field => field.value)"),
         json!([job, "TERM"])
     );
     browser.click("button");

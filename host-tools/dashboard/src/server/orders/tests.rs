@@ -47,7 +47,7 @@ async fn what_is_said_to_the_tool_is_what_was_put_in() {
 #[tokio::test]
 async fn what_was_done_leads_to_what_came_of_it() {
     for (script, verb, form, place) in [
-        ("true", "kill", "job=7", "/jobs/7"),
+        ("echo job 7 was sent SIGTERM", "kill", "job=7", "/jobs/7"),
         ("true", "down", "", "/"),
         ("true", "reboot", "node=3", "/nodes"),
         ("echo 12", "run", "program=.%2Fx", "/jobs/12"),

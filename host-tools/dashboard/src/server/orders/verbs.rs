@@ -11,6 +11,8 @@ pub(super) struct Verb {
     pub(super) does: &'static str,
     /// Something is lost by it.
     pub(super) is_grave: bool,
+    /// What the tool says of it is to be seen; what comes of others is on the page that they are about.
+    pub(super) is_told: bool,
     /// What its command line begins with.
     pub(super) words: &'static [&'static str],
     /// And what it ends with.
@@ -134,8 +136,17 @@ const CUTS: &[(&str, &str)] = &[("", "As it is"), ("--cut", "Cut: nothing passes
 const DIRECTIONS: &[(&str, &str)] = &[("both", "Both ways"), ("to", "To the node"), ("from", "From the node")];
 
 /// What a verb has that is not said.
-const PLAIN: Verb =
-    Verb { name: "", title: "", does: "", is_grave: false, words: &[], ends: &[], fields: &[], about: About::Cluster };
+const PLAIN: Verb = Verb {
+    name: "",
+    title: "",
+    does: "",
+    is_grave: false,
+    is_told: false,
+    words: &[],
+    ends: &[],
+    fields: &[],
+    about: About::Cluster,
+};
 
 /// All of them.
 pub(super) const VERBS: &[Verb] = &[
@@ -222,6 +233,7 @@ pub(super) const VERBS: &[Verb] = &[
         name: "verify",
         title: "Verify checkpoints",
         does: "Reads all that is in them, and notes which are what was written.",
+        is_told: true,
         words: &["checkpoints"],
         fields: &[text("checkpoint", "Checkpoint", Part::Value("--verify"))
             .needed()
@@ -234,6 +246,7 @@ pub(super) const VERBS: &[Verb] = &[
         title: "Delete checkpoints",
         does: "Gives back the room that no other checkpoint needs. Nothing brings them back.",
         is_grave: true,
+        is_told: true,
         words: &["checkpoints"],
         fields: &[text("checkpoint", "Checkpoint", Part::Value("--delete"))
             .needed()
@@ -269,6 +282,7 @@ pub(super) const VERBS: &[Verb] = &[
         name: "objects",
         title: "List what is open",
         does: "Files, pipes, sockets and timers that the ranks of a job have open.",
+        is_told: true,
         words: &["objects"],
         fields: &[JOB, number("rank", "Rank", Part::Value("--rank")).help("Only this one")],
         about: About::Job,
@@ -278,6 +292,7 @@ pub(super) const VERBS: &[Verb] = &[
         name: "core",
         title: "Write a core file",
         does: "Writes core.JOB.RANK where the dashboard was started, for a debugger; the rank goes on.",
+        is_told: true,
         words: &["core"],
         fields: &[JOB, number("rank", "Rank", Part::Operand).needed().with("0")],
         about: About::Job,
@@ -287,6 +302,7 @@ pub(super) const VERBS: &[Verb] = &[
         name: "stage",
         title: "Keep a file on nodes",
         does: "Sends a file into the memory of nodes, where jobs that come find it.",
+        is_told: true,
         words: &["stage"],
         fields: &[
             text("file", "File", Part::Operand)
@@ -302,6 +318,7 @@ pub(super) const VERBS: &[Verb] = &[
         title: "Have nodes forget",
         does: "Nodes give back the pages and files that they hold of a program, which is loaded the next time.",
         is_grave: true,
+        is_told: true,
         words: &["forget"],
         fields: &[text("program", "Program or file", Part::Operand)
             .help("Four or more digits that its hash starts with; otherwise all")],
@@ -322,6 +339,7 @@ pub(super) const VERBS: &[Verb] = &[
         name: "console",
         title: "Show a node's console",
         does: "What it printed on its serial line since its last boot.",
+        is_told: true,
         words: &["console"],
         fields: &[NODE],
         about: About::Nodes,
@@ -332,6 +350,7 @@ pub(super) const VERBS: &[Verb] = &[
         title: "Change links",
         does: "What is left empty stays as it is. A node whose link stays cut is lost after some seconds.",
         is_grave: true,
+        is_told: true,
         words: &["link"],
         fields: &[
             text("links", "Nodes and I/O nodes", Part::Operand).needed().help("Such as 2, 0,3-5 or io0"),
@@ -348,6 +367,7 @@ pub(super) const VERBS: &[Verb] = &[
         name: "doctor",
         title: "Examine this host",
         does: "Says what is missing on it, and the command that mends it.",
+        is_told: true,
         words: &["doctor"],
         ..PLAIN
     },
