@@ -10,9 +10,10 @@ mod driver;
 
 use std::fmt::Display;
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fantoccini::actions::{InputSource, KeyAction, KeyActions};
+use fantoccini::error::CmdError;
 use fantoccini::wd::{Locator, WindowHandle};
 use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -36,8 +37,17 @@ const SLACK: Duration = Duration::from_secs(30);
 /// A name that leads to this host, as any site may have one.
 pub const OTHER_SITE: &str = "site.example";
 
+/// Which names lead where.
+const HOSTS: &str = "MAP site.example 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost";
+
 /// What the driver says when a page goes in which a script waits.
 const UNLOADED: &str = "document unloaded while waiting for result";
+
+/// Whether a script waits no more because its page has gone. If the next one is another site's, the driver calls it a
+/// timeout before the time is up.
+fn is_cut_off(error: &CmdError) -> bool {
+    error.is_script_timeout() || error.is_javascript_error() && error.to_string().contains(UNLOADED)
+}
 
 /// Looks at what is wanted now and whenever the page has changed.
 const UNTIL: &str = "
@@ -79,9 +89,7 @@ impl Browser {
             // All of a page's width is its own, as where they lie over it.
             "--hide-scrollbars".to_owned(),
             format!("--user-data-dir={}", driver.profile().display()),
-            format!(
-                "--host-resolver-rules=MAP {OTHER_SITE} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
-            ),
+            format!("--host-resolver-rules={HOSTS}"),
         ];
         // Its sandbox is made by an unprivileged user for himself.
         if rustix::process::geteuid().is_root() {
@@ -142,10 +150,13 @@ impl Browser {
         self.wait("address", self.client.current_url()).into()
     }
 
-    /// Clicks on an element, and waits for the page that this leads to, if it does.
+    /// Clicks on an element that leads to a page, and waits for that, also if it is at the same address.
     #[track_caller]
     pub fn click(&self, selector: &str) {
+        let _ = self.run("window.isLeft = true;");
         self.wait(selector, async { self.client.find(Locator::Css(selector)).await?.click().await });
+        // A click is over before the page is left that a form is on.
+        let _ = self.until("!window.isLeft");
     }
 
     /// Presses a key and lets it go.
@@ -193,10 +204,11 @@ impl Browser {
     pub fn until(&self, expression: &str) -> Value {
         let script = UNTIL.replace("WANTED", expression);
         let waiting = async {
+            let since = Instant::now();
             loop {
                 match self.client.execute_async(&script, Vec::new()).await {
-                    // Another page has come, which is waited for as well.
-                    Err(error) if error.to_string().contains(UNLOADED) => {}
+                    // Another page has come, in which it is waited for as well.
+                    Err(error) if is_cut_off(&error) && since.elapsed() < TIME_MAX => {}
                     other => return other,
                 }
             }
