@@ -135,7 +135,7 @@ fn sources() -> Result<Vec<String>> {
 fn is_reached(path: &Path) -> bool {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let directory = path.parent().unwrap_or(Path::new(""));
-    let starts_crates = ["tests", "benches", "rust"].iter().any(|name| directory.ends_with(name));
+    let starts_crates = ["tests", "benches", "examples", "rust"].iter().any(|name| directory.ends_with(name));
     if matches!(stem, "main" | "lib" | "build") || starts_crates && stem != "mod" {
         return true;
     }

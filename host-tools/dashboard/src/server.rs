@@ -64,7 +64,8 @@ impl Shared {
     }
 }
 
-/// Serves pages until `end` is done; `tool` does what is ordered on them. Then answers that are under way are, and live pages end.
+/// Serves pages until `end` is done; `tool` does what is ordered on them. Then answers that are under way are, and live
+/// pages end.
 pub async fn serve(client: Client, access: Access, tool: Tool, listener: TcpListener, end: impl Future<Output = ()>) {
     let shared = Shared::new(client, access, tool);
     let ended = shared.ended.clone();

@@ -176,7 +176,8 @@ impl Recorded {
                 let length = piece.chars().count() * WIDTH_OF_TEN / 10;
                 let _ = writeln!(
                     texts,
-                    r#"<text id="t{number}" class="{class}" x="{x}" y="{y}" textLength="{length}" xml:space="preserve">{}</text>"#,
+                    "<text id=\"t{number}\" class=\"{class}\" x=\"{x}\" y=\"{y}\" textLength=\"{length}\" \
+                     xml:space=\"preserve\">{}</text>",
                     escaped(piece)
                 );
                 column += piece.chars().count();

@@ -1,5 +1,5 @@
-//! Which page is where. What is on one is its [content](self::content), which is also what is sent when it is live; around it
-//! all have the same.
+//! Which page is where. What is on one is its [content](self::content), which is also what is sent when it is live;
+//! around it all have the same.
 //!
 //! All that a page shows is in its address, so that it is the same when it is loaded again.
 

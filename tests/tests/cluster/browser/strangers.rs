@@ -118,7 +118,8 @@ fn pages_of_others_neither_see_nor_order() {
     let kill = visit.dashboard.page("/orders/kill");
     let elsewhere = Elsewhere::serve(format!(
         "<!DOCTYPE html><title>Elsewhere</title><iframe src='{own}/'></iframe>\
-         <form method='post' action='{kill}'><input name=job value={job}><input name=signal value=KILL><button>You have won</button></form>"
+         <form method='post' action='{kill}'><input name=job value={job}><input name=signal value=KILL>\
+         <button>You have won</button></form>"
     ));
     let goes_on = || {
         let view = visit.cluster.json(&["job", &job]);
