@@ -13,7 +13,7 @@ use crate::build::Built;
 use crate::guard::Guard;
 
 /// The terminal, characters.
-const COLUMNS: usize = 100;
+const COLUMNS: usize = 120;
 
 /// What is typed, in order.
 const TYPED: [&str; 8] = [
