@@ -86,6 +86,8 @@ impl Browser {
         let mut arguments = vec![
             "--headless".to_owned(),
             "--remote-debugging-pipe".to_owned(),
+            // Where tests run there may be little room for shared memory.
+            "--disable-dev-shm-usage".to_owned(),
             // All of a page's width is its own, as where they lie over it.
             "--hide-scrollbars".to_owned(),
             format!("--user-data-dir={}", driver.profile().display()),
