@@ -18,7 +18,7 @@ use super::Shared;
 use super::pages::{Content, Page, unknown};
 
 /// A page that takes long to make is made so much less often than that.
-const PARTS: u32 = 40;
+const PARTS: u32 = 80;
 
 /// One page that is live.
 struct Live {

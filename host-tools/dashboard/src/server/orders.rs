@@ -76,22 +76,24 @@ pub(super) async fn obey(State(shared): State<Shared>, Path(name): Path<String>,
     // It goes on if its page is closed meanwhile.
     let obeying = tokio::spawn(async move {
         let _permit = permit;
-        tokio::select! {
-            done = shared.tool.obey(&line) => Some(done),
-            () = ended.cancelled() => None,
-        }
+        shared.tool.obey(&line, ended.cancelled()).await
     });
     match obeying.await {
-        Ok(Some(Ok(done))) if done.status.success() => told(verb, &filled, &command, &done),
-        Ok(Some(Ok(Done { status, errors, .. }))) => {
+        Ok(Ok(done)) if done.status.success() => told(verb, &filled, &command, &done),
+        Ok(Ok(Done { status, errors, .. })) => {
             let why = if errors.trim().is_empty() { status.to_string() } else { errors };
             again(StatusCode::CONFLICT, &why.trim().lines().map(harmless).collect::<Vec<_>>().join(" "))
         }
-        Ok(Some(Err(error))) => {
-            let late = matches!(error, NotDone::TooLong);
-            again(if late { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY }, &error.to_string())
+        Ok(Err(error)) => {
+            let status = match error {
+                NotDone::NotStarted(..) | NotDone::Unread(_) => StatusCode::BAD_GATEWAY,
+                NotDone::TooLong => StatusCode::GATEWAY_TIMEOUT,
+                NotDone::Ending => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            again(status, &error.to_string())
         }
-        Ok(None) | Err(_) => again(StatusCode::SERVICE_UNAVAILABLE, "the dashboard is ending"),
+        // It ends early only if all does.
+        Err(_) => again(StatusCode::SERVICE_UNAVAILABLE, &NotDone::Ending.to_string()),
     }
 }
 

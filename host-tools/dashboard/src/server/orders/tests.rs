@@ -107,3 +107,21 @@ async fn orders_are_few_at_a_time_and_end_with_the_dashboard() {
     }
     assert_eq!(busy.orders.available_permits(), ORDERS_MAX);
 }
+
+#[tokio::test]
+async fn what_is_given_up_may_put_away_what_it_was_at() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("file");
+    // Nothing that takes another process, as little time is given.
+    let script =
+        format!("trap 'echo put away > {0}; exit 1' TERM; echo half > {0}; while :; do :; done", file.display());
+    let busy = Shared { tool: Arc::new(tool(&script)), ..shared() };
+    let order = tokio::spawn(order_of(busy.clone(), "down", ""));
+    let says = |wanted: &str| std::fs::read_to_string(&file).is_ok_and(|text| text == wanted);
+    while !says("half\n") {
+        tokio::task::yield_now().await;
+    }
+    busy.ended.cancel();
+    let ended = timeout(Duration::from_secs(60), order).await.expect("soon").expect("it ran");
+    assert!(text(ended).await.contains("the dashboard is ending") && says("put away\n"));
+}
