@@ -29,13 +29,13 @@ struct Holder<'a> {
     held_ns: u64,
 }
 
-fn holders<'a>(view: &JobView, jobs: &'a [JobView], now_ns: u64, until_ns: u64) -> Vec<Holder<'a>> {
+fn holders<'a>(view: &JobView, jobs: impl Iterator<Item = &'a JobView>, now_ns: u64, until_ns: u64) -> Vec<Holder<'a>> {
     let held = |job: &JobView| {
         let begin = job.started_at_ns?.max(view.submitted_at_ns);
         let end = job.ended_at_ns.unwrap_or(now_ns).min(until_ns);
         end.checked_sub(begin).filter(|ns| *ns > 0)
     };
-    let others = jobs.iter().filter(|job| job.job != view.job && !job.nodes.is_empty());
+    let others = jobs.filter(|job| job.job != view.job && !job.nodes.is_empty());
     let mut all: Vec<Holder<'_>> =
         others.filter_map(|job| Some(Holder { job, nodes: job.nodes.len(), held_ns: held(job)? })).collect();
     let product = |holder: &Holder<'_>| u128::from(holder.held_ns).saturating_mul(holder.nodes as u128);
@@ -56,7 +56,7 @@ pub(crate) fn find(evidence: &Evidence) -> Option<Finding> {
     }
     let per_node = view.ranks_per_node.max(1);
     let wanted = counted(view.ranks.div_ceil(per_node), "node");
-    let all = holders(view, &evidence.jobs, evidence.now_ns, until_ns);
+    let all = holders(view, evidence.jobs.iter(), evidence.now_ns, until_ns);
     let how_long = if waits {
         format!("waits in the queue for {wanted} since {}", show_ns(waited_ns))
     } else {
@@ -97,11 +97,10 @@ pub fn waits_for(view: &JobView, jobs: &[JobView], now_ns: u64) -> Option<String
         return None;
     }
     let wanted = counted(view.ranks.div_ceil(view.ranks_per_node.max(1)), "node");
-    let now = jobs.iter().filter(|job| job.ended_at_ns.is_none() && job.job != view.job).cloned().collect::<Vec<_>>();
-    let all = holders(view, &now, now_ns, now_ns);
-    let held: usize = all.iter().map(|holder| holder.nodes).sum();
+    let all = holders(view, jobs.iter().filter(|job| job.ended_at_ns.is_none()), now_ns, now_ns);
+    let held = counted(all.iter().map(|holder| holder.nodes).sum::<usize>(), "node");
     Some(match all.split_first() {
-        Some((first, [])) => format!("waits for {wanted}; job {} has {}", first.job.job, counted(held, "node")),
+        Some((first, [])) => format!("waits for {wanted}; job {} has {held}", first.job.job),
         Some((first, rest)) => {
             format!("waits for {wanted}; job {} and {} have {held}", first.job.job, others(rest.len(), "job"))
         }

@@ -1,11 +1,11 @@
 //! What cost time.
 
-use coppice_api::job::JobState;
+use coppice_api::job::{JobState, JobView};
 use coppice_api::link::{DirectionView, LinkShape, LinkView, LinksView, Station};
 use coppice_api::retain::RetentionSummary;
 
 use super::evidence::{BEGIN, SECOND, calls, causes, epoch, first, gathered, job, quiet, said};
-use crate::{Cause, Evidence, explain};
+use crate::{Cause, Evidence, explain, waits_for};
 
 #[test]
 fn nothing_stands_out() {
@@ -235,4 +235,19 @@ fn it_waited_in_the_queue() {
     insta::assert_snapshot!("it_waits", said(&explain(&evidence)));
     evidence.jobs.clear();
     assert!(said(&explain(&evidence)).contains("no other job had nodes then; 4 of 4 nodes are ready now."));
+}
+
+#[test]
+fn why_it_waits_is_said_in_some_words() {
+    let mut waits = job(9, &[], None, None);
+    (waits.state, waits.ranks, waits.ranks_per_node) = (JobState::Queued, 6, 2);
+    let now = BEGIN + 9 * SECOND;
+    let over = job(1, &[0, 1, 2, 3], Some(BEGIN), Some(BEGIN + SECOND));
+    let (small, large) = (job(2, &[0], Some(BEGIN), None), job(3, &[1, 2], Some(BEGIN), None));
+    let said = |jobs: &[&JobView]| waits_for(&waits, &jobs.iter().map(|job| (*job).clone()).collect::<Vec<_>>(), now);
+    assert_eq!(said(&[&over, &waits]).as_deref(), Some("waits for 3 nodes"));
+    assert_eq!(said(&[&over, &small]).as_deref(), Some("waits for 3 nodes; job 2 has 1 node"));
+    let both = said(&[&over, &small, &large]);
+    assert_eq!(both.as_deref(), Some("waits for 3 nodes; job 3 and 1 other job have 3 nodes"));
+    assert_eq!(waits_for(&small, &[large], now), None);
 }
