@@ -72,6 +72,18 @@ pub struct World {
     pub startup: Startup,
     /// How many of its nodes share a core of a host, as emulated ones do, at least one.
     pub nodes_per_core: u16,
+    /// What its links are like.
+    pub passage: Passage,
+}
+
+/// What it takes a frame to get from node to node of a job, beside what nodes do for it: as its links are when it
+/// starts, the slowest of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passage {
+    /// Until its first byte is there, ns.
+    pub latency_ns: u32,
+    /// For each byte of it, ns.
+    pub byte_ns: u32,
 }
 
 /// Jobs that come from one, as ranks of them have started others, are a family: they are in one network, that of the
@@ -101,7 +113,15 @@ impl World {
                 _ => ranges.push(NodeRange { first: node, count: 1 }),
             }
         }
-        Self { key, ranks_per_node, nodes: ranges, kin: None, startup: Startup::default(), nodes_per_core: 1 }
+        Self {
+            key,
+            ranks_per_node,
+            nodes: ranges,
+            kin: None,
+            startup: Startup::default(),
+            nodes_per_core: 1,
+            passage: Passage::default(),
+        }
     }
 
     /// How many nodes there are, at most [`NODE_ADDRESSES_MAX`].

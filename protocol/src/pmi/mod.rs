@@ -48,7 +48,7 @@ mod watch;
 pub use self::compact::{Card, Measures, pack, unpack};
 pub use self::conversation::Conversation;
 pub use self::failure::{Departure, Failure};
-pub use self::fence::{BYTE_NS, FIRST_BYTES_PER_NODE, FRAME_NS, Fence, STEP_NS, UnknownFence};
+pub use self::fence::{BYTE_NS, Conditions, FIRST_BYTES_PER_NODE, FRAME_NS, Fence, STEP_NS, UnknownFence};
 pub use self::frame::{HEADER_BYTES, PeerError, PeerFrame, PeerFrames, VERSION};
 pub(crate) use self::letter::{Answer, Refusal, Verb, Wish};
 pub use self::modex::{Modex, NoModex};

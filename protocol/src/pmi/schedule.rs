@@ -136,6 +136,22 @@ impl Schedule {
         Some(Part { peer, origins })
     }
 
+    /// Whether this node is the first of both to say something to another: that one needs not call it.
+    pub(crate) fn calls(self, peer: u32) -> bool {
+        let Self { fence, me, nodes, .. } = self;
+        if peer == me || peer >= nodes {
+            return false;
+        }
+        let (there, back) = (around(peer, nodes - me, nodes), around(me, nodes - peer, nodes));
+        // Both may say something to the other at once: then one of them is to call.
+        let is_first = |is_reached: &dyn Fn(u32) -> bool| is_reached(there) && (me < peer || !is_reached(back));
+        match fence {
+            Fence::Dissemination => is_first(&u32::is_power_of_two),
+            Fence::Tree => me & me.wrapping_sub(1) == peer,
+            Fence::Ring => is_first(&|far| far == 1),
+        }
+    }
+
     /// How many nodes' puts a step of a dissemination carries: its sender's, and of as many of those before the sender
     /// as the receiver lacks.
     fn carried(self, step: u32) -> u32 {
@@ -212,6 +228,29 @@ mod tests {
             assert_eq!(walk(Fence::Dissemination, nodes), nodes * depth);
             assert_eq!(walk(Fence::Tree, nodes), 2 * (nodes - 1));
             assert_eq!(walk(Fence::Ring, nodes), nodes * (nodes - 1));
+        }
+    }
+
+    /// Of two that say something to each other one calls, who has something to say before he hears anything; of others
+    /// nobody does.
+    #[test]
+    fn one_of_two_calls() {
+        for (fence, nodes) in Fence::ALL.into_iter().flat_map(|fence| (1..=34).map(move |nodes| (fence, nodes))) {
+            let of = |node| Schedule::new(fence, node, nodes);
+            let first =
+                |node, peer| (0..of(node).steps()).find(|step| of(node).sends(*step).is_some_and(|it| it.peer == peer));
+            for (one, other) in (0..nodes).flat_map(|one| (0..=one).map(move |other| (one, other))) {
+                let calls = [of(one).calls(other), of(other).calls(one)];
+                let firsts = [first(one, other), first(other, one)];
+                let expected = usize::from(firsts != [None, None] && one != other);
+                assert_eq!(calls.iter().filter(|calls| **calls).count(), expected, "{fence} {nodes}: {one} {other}");
+                for (call, [sent, heard]) in calls.into_iter().zip([firsts, [firsts[1], firsts[0]]]) {
+                    let is_first =
+                        sent.is_some_and(|sent| fence != Fence::Tree || heard.is_none_or(|heard| sent < heard));
+                    assert!(!call || is_first, "{fence} {nodes}: {one} {other}");
+                }
+            }
+            assert!(!of(0).calls(nodes) && !of(0).calls(u32::MAX));
         }
     }
 

@@ -31,7 +31,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use super::fence::Fence;
+use super::fence::{Conditions, Fence};
 use super::frame::{Header, Keys, PeerError, PeerFrame, PeerFrameKind};
 use super::gather::{self, Gathered, Incoming};
 use super::outbox::{Out, Outbox, Place};
@@ -65,7 +65,7 @@ pub(crate) struct Spread {
 #[derive(Clone, Copy, Debug)]
 struct Basis {
     nodes: u32,
-    nodes_per_core: u32,
+    conditions: Conditions,
     last_bytes: Option<u64>,
     forced: Option<Fence>,
 }
@@ -99,7 +99,7 @@ const fn is_confirmed(parts: u32, body_bytes: usize) -> bool {
 impl Spread {
     /// For node `me` of `nodes`.
     pub(crate) fn new(keys: Keys, me: u32, nodes: u32) -> Self {
-        let basis = Basis { nodes, nodes_per_core: 1, last_bytes: None, forced: None };
+        let basis = Basis { nodes, conditions: Conditions::default(), last_bytes: None, forced: None };
         Self {
             keys,
             me,
@@ -162,9 +162,9 @@ impl Spread {
         self.choose();
     }
 
-    /// So many of the nodes share a core of a host.
-    pub(crate) fn share_cores(&mut self, nodes_per_core: u32) {
-        self.basis.nodes_per_core = nodes_per_core;
+    /// What the nodes walk barriers under.
+    pub(crate) fn walk_under(&mut self, conditions: Conditions) {
+        self.basis.conditions = conditions;
         self.choose();
     }
 
@@ -183,6 +183,11 @@ impl Spread {
     /// Another node is known to wait in a barrier that this one has not entered, and not to give up by itself.
     pub(crate) fn others_wait(&self) -> bool {
         self.walk.is_none() && self.awaited_by_others > self.completed
+    }
+
+    /// In the first barrier, which is not through, this node says something to another before it hears from it.
+    pub(crate) fn calls_first(&self, peer: u32) -> bool {
+        self.completed == 0 && self.schedule.calls(peer)
     }
 
     /// All that this node has said was heard.
@@ -495,6 +500,6 @@ impl Spread {
 
 impl Basis {
     fn choose(self) -> Fence {
-        Fence::choose(self.nodes, self.nodes_per_core, self.last_bytes, self.forced)
+        Fence::choose(self.nodes, self.conditions, self.last_bytes, self.forced)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use coppice_protocol::ids::Rank;
 use coppice_protocol::limits::{PMI_ASK_NS, PMI_SILENCE_NS};
-use coppice_protocol::pmi::{Event, Failure, Fence, PeerError, PeerFrames};
+use coppice_protocol::pmi::{Conditions, Event, Failure, Fence, PeerError, PeerFrames};
 
 use crate::barriers::run;
 use crate::cluster::Cluster;
@@ -229,12 +229,16 @@ fn what_comes_of_the_next_barrier_is_of_one_algorithm() {
 /// Keys that a rank puts before a barrier that brings much, of 1,000 bytes each.
 const KEYS: u64 = 4;
 
+fn sharing(nodes_per_core: u32) -> Conditions {
+    Conditions { nodes_per_core, ..Conditions::default() }
+}
+
 /// Numbers of nodes on a core with which it depends on the bytes of the last barrier what is chosen.
 fn undecided(nodes: u32) -> (u32, BTreeMap<bool, Fence>) {
     let choices = |per_core| {
         BTreeMap::from([false, true].map(|many| {
             let bytes = if many { u64::from(nodes) * 1000 * KEYS } else { 0 };
-            (many, Fence::choose(nodes, per_core, Some(bytes), None))
+            (many, Fence::choose(nodes, sharing(per_core), Some(bytes), None))
         }))
     };
     let differs = |choices: &BTreeMap<bool, Fence>| choices[&false] != choices[&true];
@@ -249,7 +253,7 @@ fn nodes_choose_from_what_the_last_barrier_brought() {
     let (per_core, choices) = undecided(NODES);
     let mut cluster = Cluster::new(&[1; NODES as usize]);
     for (barrier, many) in [true, false, false, true, true, false].into_iter().enumerate() {
-        cluster.servers.iter_mut().for_each(|server| server.share_cores(per_core));
+        cluster.servers.iter_mut().for_each(|server| server.walk_under(sharing(per_core)));
         for rank in 0..NODES {
             for key in 0..if many { KEYS } else { 0 } {
                 let put = format!("cmd=put kvsname=k0 key={rank}-{barrier}-{key} value={}", "v".repeat(1000));
@@ -262,7 +266,7 @@ fn nodes_choose_from_what_the_last_barrier_brought() {
         assert!(cluster.servers.iter().all(|server| server.fence() == choices[&many]), "{barrier}");
         if barrier % 2 == 0 {
             cluster = cluster.again();
-            cluster.servers.iter_mut().for_each(|server| server.share_cores(per_core));
+            cluster.servers.iter_mut().for_each(|server| server.walk_under(sharing(per_core)));
             assert!(cluster.servers.iter().all(|server| server.fence() == choices[&many]), "{barrier}");
         }
     }

@@ -2,7 +2,7 @@
 
 use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::limits::{PMI_SILENCE_NS, PMI_WATCH_NS, PMI_WATCHED_PER_CORE_MAX};
-use coppice_protocol::pmi::{Event, Failure, Modex, PeerError, PeerFrames, Startup};
+use coppice_protocol::pmi::{Conditions, Event, Failure, Modex, PeerError, PeerFrames, Startup};
 
 use crate::cluster::Cluster;
 use crate::watching::{HOP_NS, Watching};
@@ -293,7 +293,8 @@ fn words_that_make_no_sense_are_refused() {
 fn nodes_that_share_a_core_with_many_do_not_watch_each_other() {
     for (per_core, is_watched) in [(PMI_WATCHED_PER_CORE_MAX, true), (PMI_WATCHED_PER_CORE_MAX + 1, false)] {
         let mut watching = Watching::new(5);
-        watching.cluster.servers.iter_mut().for_each(|server| server.share_cores(per_core));
+        let conditions = Conditions { nodes_per_core: per_core, ..Conditions::default() };
+        watching.cluster.servers.iter_mut().for_each(|server| server.walk_under(conditions));
         watching.pass(20 * SECOND_NS);
         watching.kill(3);
         watching.pass(2 * PMI_WATCH_NS + spreads_ns(5));

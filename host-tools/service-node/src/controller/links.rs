@@ -12,11 +12,14 @@ use coppice_protocol::distribution;
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::psets::PsetTable;
 use coppice_protocol::ras::{RasKind, Severity};
+use coppice_protocol::world::Passage;
 
 use self::orders::Orders;
 use super::node::Phase;
 use super::{Controller, Now, ras};
 use crate::plant::Plant;
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// One link.
 #[derive(Debug)]
@@ -66,6 +69,18 @@ impl Links {
             psets.extend(nodes.iter().filter_map(|node| self.psets.pset_of(*node)));
         }
         self.of(nodes, psets)
+    }
+
+    /// What it takes to get from one of these nodes to another over the slowest of their links.
+    pub(super) fn passage(&self, nodes: impl IntoIterator<Item = NodeId>) -> Passage {
+        let (mut to_ns, mut from_ns, mut byte_ns) = (0, 0, 0);
+        for LinkShapes { to, from } in self.of(nodes, []) {
+            (to_ns, from_ns) = (to.latency_ns.max(to_ns), from.latency_ns.max(from_ns));
+            let limits = [to, from].into_iter().filter_map(|way| way.bandwidth_bits_per_s);
+            byte_ns = limits.map(|bits| 8 * SECOND_NS / bits.max(1)).fold(byte_ns, u64::max);
+        }
+        let narrow = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
+        Passage { latency_ns: narrow(to_ns.saturating_add(from_ns)), byte_ns: narrow(byte_ns) }
     }
 
     /// What those of some nodes and I/O nodes are like.
@@ -173,5 +188,33 @@ impl<P: Plant> Controller<P> {
         );
         let event = ras(Severity::Warn, RasKind::RecordingEnded, None, text);
         self.record_ras(station.node().map(NodeId), &event, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coppice_api::link::{LinkShape, LinkShapes};
+    use coppice_protocol::ids::NodeId;
+    use coppice_protocol::psets::PsetTable;
+    use coppice_protocol::world::Passage;
+
+    use super::{Links, station};
+
+    /// Of the job's nodes alone, whichever way it goes slowest.
+    #[test]
+    fn a_passage_is_that_of_the_slowest_links() {
+        let shape = |bits, latency_ns| LinkShape { bandwidth_bits_per_s: bits, latency_ns, ..LinkShape::default() };
+        let mut links = Links::new(&PsetTable::new(4, 2), LinkShape::default());
+        let mut set = |node, to, from| {
+            links.links.get_mut(&station(NodeId(node))).expect("a link").shapes = LinkShapes { to, from };
+        };
+        set(0, shape(Some(1_000_000_000), 3_000), shape(None, 1_000));
+        set(1, shape(None, 2_000), shape(Some(1_000_000), 5_000));
+        set(3, shape(Some(0), u64::MAX), shape(None, 0));
+        let of = |nodes: &[u32]| links.passage(nodes.iter().copied().map(NodeId));
+        assert_eq!(of(&[2]), Passage::default());
+        assert_eq!(of(&[0, 2]), Passage { latency_ns: 4_000, byte_ns: 8 });
+        assert_eq!(of(&[0, 1, 2]), Passage { latency_ns: 8_000, byte_ns: 8_000 });
+        assert_eq!(of(&[0, 1, 2, 3]), Passage { latency_ns: u32::MAX, byte_ns: u32::MAX });
     }
 }

@@ -194,6 +194,7 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores:
         world: World {
             startup: submission.startup,
             nodes_per_core: u16::try_from(job.ranks.by_node().count().div_ceil(host_cores)).unwrap_or(u16::MAX),
+            passage: links.passage(job.ranks.by_node().map(|(node, _)| node)),
             ..World::new(job.key.clone(), submission.ranks_per_node, job.ranks.by_node().map(|(node, _)| node))
         },
         staging,

@@ -16,7 +16,7 @@ use core::task::Waker;
 
 use coppice_protocol::control::{Exit, JobFailure, Waiting};
 use coppice_protocol::ids::{JobId, JobNode, NodeId, Rank};
-use coppice_protocol::pmi::{Event, Placement, Server};
+use coppice_protocol::pmi::{Conditions, Event, Placement, Server};
 use coppice_protocol::spawn::Spawn;
 use coppice_protocol::world::{NetworkTag, World};
 
@@ -113,12 +113,16 @@ impl State {
         let mut outcome = Outcome::default();
         let Some(server) = &mut self.server else { return outcome };
         outcome.events.extend(core::iter::from_fn(|| server.poll_event()));
-        for peer in peers.keys().copied().filter(|peer| server.has_output(*peer)) {
+        for peer in peers.keys().copied() {
+            let has_output = server.has_output(peer);
+            if !has_output && !server.calls_ahead(peer) {
+                continue;
+            }
             let ways = self.ways.entry(peer).or_default();
             if *ways == 0 {
                 *ways = 1;
                 outcome.called.push(peer);
-            } else {
+            } else if has_output {
                 outcome.heard_by.push(peer);
             }
         }
@@ -143,7 +147,7 @@ impl Job {
         let here = placement.place(index)?;
         let mut server = Server::new(id, &world.key.0, placement.clone(), node)?;
         server.set_startup(world.startup);
-        server.share_cores(world.nodes_per_core.into());
+        server.walk_under(Conditions { nodes_per_core: world.nodes_per_core.into(), passage: world.passage });
         Some(Arc::new(Self {
             id,
             signature: server.signature(),
@@ -477,7 +481,8 @@ impl Job {
     /// Whether a node is to be called, if nobody but the caller of this is about to.
     pub(super) fn wants_way(&self, peer: u32) -> bool {
         let state = self.state.lock();
-        state.ways.get(&peer) == Some(&1) && state.server.as_ref().is_some_and(|server| server.has_output(peer))
+        let is_wanted = |server: &Server| server.has_output(peer) || server.calls_ahead(peer);
+        state.ways.get(&peer) == Some(&1) && state.server.as_ref().is_some_and(is_wanted)
     }
 
     /// The next frame for a node.

@@ -180,7 +180,7 @@ impl JobOnNode {
             nodes.extend_from_slice(ranges);
             Ok(nodes)
         };
-        let World { key, ranks_per_node, nodes, kin, startup, nodes_per_core } = &order.world;
+        let World { key, ranks_per_node, nodes, kin, startup, nodes_per_core, passage } = &order.world;
         let kin = kin.as_ref().map(|kin| Ok(Box::new(Kin { tag: kin.tag, before: copy(&kin.before)? }))).transpose()?;
         Ok(Self {
             id: order.job,
@@ -191,6 +191,7 @@ impl JobOnNode {
                 kin,
                 startup: *startup,
                 nodes_per_core: *nodes_per_core,
+                passage: *passage,
             },
             node: order.world.node_of(order.first),
             jobs,

@@ -3,7 +3,7 @@
 use super::{Completed, Event, Failure, Local, OutOfMemory, PMI_TELL_NS, Patience, Phase, Server};
 use crate::ids::Rank;
 use crate::limits::PMI_WATCHED_PER_CORE_MAX;
-use crate::pmi::fence::Fence;
+use crate::pmi::fence::{Conditions, Fence};
 
 impl Local {
     /// Whether it waits in a barrier until that comes to its end. Who has finalized there has come to it, and waits for
@@ -26,13 +26,22 @@ impl Server {
         self.spread.force(fence);
     }
 
-    /// So many of the job's nodes share a core of a host, as emulated ones do; one does unless that is said. If they
-    /// are many they do not watch each other. To be said as [`Self::force_fence`].
-    pub fn share_cores(&mut self, nodes_per_core: u32) {
-        self.spread.share_cores(nodes_per_core);
-        if nodes_per_core > PMI_WATCHED_PER_CORE_MAX {
+    /// What the job's nodes are like; they are like [`Conditions::default`] unless that is said. If many of them share a
+    /// core of a host they do not watch each other. To be said as [`Self::force_fence`].
+    pub fn walk_under(&mut self, conditions: Conditions) {
+        self.spread.walk_under(conditions);
+        if conditions.nodes_per_core > PMI_WATCHED_PER_CORE_MAX {
             self.trust_nodes();
         }
+    }
+
+    /// Whether a connection with a node is to be made before there is something to say: a rank here has begun to speak,
+    /// so that it will meet the others, and in that barrier this node calls the other. What they say then need not wait
+    /// for the connection.
+    #[must_use]
+    pub fn calls_ahead(&self, peer: u32) -> bool {
+        let is_here = |local: &Local| local.has_spoken && local.departure.is_none();
+        !self.has_failed && !self.is_ending && self.spread.calls_first(peer) && self.ranks.iter().any(is_here)
     }
 
     /// A rank enters the next barrier; false if it is in one.

@@ -15,7 +15,7 @@ use coppice_protocol::staging::{StagedFile, Staging};
 use coppice_protocol::text::ByteString;
 use coppice_protocol::trace::Traced;
 use coppice_protocol::transfer::MemberCounts;
-use coppice_protocol::world::{JobKey, World};
+use coppice_protocol::world::{JobKey, Passage, World};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -94,10 +94,11 @@ pub(super) fn ras_event() -> impl Strategy<Value = RasEvent> {
 
 pub(super) fn world() -> impl Strategy<Value = World> {
     let startup = (option::of(select(vec![Modex::Full, Modex::Direct])), option::of(select(Fence::ALL.to_vec())));
-    let world = (any::<[u8; 32]>(), any::<u32>(), ranges(), option::of(kin()), startup, any::<u16>());
-    world.prop_map(|(key, ranks_per_node, nodes, kin, (modex, fence), nodes_per_core)| {
+    let passage = (any::<u32>(), any::<u32>()).prop_map(|(latency_ns, byte_ns)| Passage { latency_ns, byte_ns });
+    let world = (any::<[u8; 32]>(), any::<u32>(), ranges(), option::of(kin()), startup, any::<u16>(), passage);
+    world.prop_map(|(key, ranks_per_node, nodes, kin, (modex, fence), nodes_per_core, passage)| {
         let startup = Startup { modex, fence };
-        World { key: JobKey(key), ranks_per_node, nodes, kin, startup, nodes_per_core }
+        World { key: JobKey(key), ranks_per_node, nodes, kin, startup, nodes_per_core, passage }
     })
 }
 

@@ -10,6 +10,7 @@ use coppice_protocol::ids::Rank;
 use coppice_protocol::limits::{PMI_ANSWER_BYTES_MAX, PMI_PEER_PORT, PMI_SILENCE_NS, PMI_WATCH_NS};
 use coppice_protocol::pmi::{Conversation, PeerFrames, Server};
 use coppice_protocol::text::ByteString;
+use spin::Mutex;
 
 use super::{Cluster, MS_NS, Player, SECOND_NS, all};
 use crate::errno::Errno;
@@ -255,4 +256,42 @@ fn a_full_node_works() {
     ));
     assert_eq!(done, Ok(()));
     assert_eq!(run_to_end(Arc::clone(&cluster).job_is_over()), Ok(()));
+}
+
+/// From a rank's first word on its node has the connections that the first barrier needs: that takes no longer than one
+/// for which all of them are there.
+#[test]
+fn connections_are_there_before_the_first_barrier() {
+    const LATENCY_NS: u64 = 40 * MS_NS;
+    let took_ns = |ahead_ns: u64| {
+        let cluster = Arc::new(Cluster::new(4, Faults { latency_ns: LATENCY_NS, ..Faults::default() }));
+        let players = cluster.start_all(0..4, 1);
+        let took = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&took);
+        let lives = players.into_iter().map(move |player| {
+            let took = Arc::clone(&noted);
+            async move {
+                player.init().await;
+                executor::sleep(ahead_ns).await;
+                for barrier in 0..2 {
+                    let start_ns = executor::now_ns();
+                    player.barrier().await;
+                    took.lock().push((barrier, executor::now_ns() - start_ns));
+                }
+                player.finalize().await;
+                player.end(Exit::Status(0)).await;
+            }
+        });
+        let done = run_to_end(all(10 * SECOND_NS, lives));
+        assert_eq!(done, Ok(()));
+        assert_eq!(run_to_end(cluster.job_is_over()), Ok(()));
+        let took = took.lock();
+        [0, 1].map(|barrier| took.iter().filter(|(of, _)| *of == barrier).map(|(_, ns)| *ns).max().expect("one"))
+    };
+    // Two steps, each of which waits for nothing but the way of its frame; it is not more than the ways that there are.
+    let [first, second] = took_ns(SECOND_NS);
+    assert!(first.abs_diff(second) < LATENCY_NS / 2, "{first} {second}");
+    // Who meets at once waits for connections, but for all of them at once.
+    let [first, second] = took_ns(0);
+    assert!(first >= second + LATENCY_NS && first < second + 3 * LATENCY_NS, "{first} {second}");
 }
