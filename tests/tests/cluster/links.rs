@@ -1,12 +1,11 @@
 //! Links that are changed, cut, mended and recorded while the cluster runs.
 
-use std::path::Path;
 use std::time::Duration;
 
 use coppice_protocol::ids::{MacAddress, NodeId};
 use coppice_tests::cluster::wait_until;
 use coppice_tests::guests::{BUSYBOX, Toolchain, program};
-use coppice_tests::{Cluster, Waiting};
+use coppice_tests::{Cluster, Waiting, recording};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -15,10 +14,6 @@ const NOTICED_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Length of a file that takes many frames, bytes.
 const FILE_BYTES: usize = 2 * 1024 * 1024;
-
-/// What stands before all records of a recording, and before each, bytes.
-const HEADER_BYTES: usize = 24;
-const RECORD_HEADER_BYTES: usize = 16;
 
 /// One link of `nodes --links --json`.
 #[track_caller]
@@ -131,24 +126,6 @@ fn a_cut_that_lasts_loses_the_node_and_says_why() {
     assert_eq!(cluster.json(&["nodes"])[0]["generation"], 1);
 }
 
-/// The frames of a recording.
-#[track_caller]
-fn recorded(path: &Path) -> Vec<Vec<u8>> {
-    let bytes = std::fs::read(path).expect("a recording");
-    let number = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("whole records"));
-    // Nanoseconds, version 2.4, Ethernet.
-    assert_eq!((number(0), number(4), number(20)), (0xa1b2_3c4d, 0x0004_0002, 1));
-    let (mut at, mut frames) = (HEADER_BYTES, Vec::new());
-    while at < bytes.len() {
-        let length = number(at + 8) as usize;
-        assert_eq!(number(at + 12) as usize, length);
-        at += RECORD_HEADER_BYTES;
-        frames.push(bytes[at..at + length].to_vec());
-        at += length;
-    }
-    frames
-}
-
 #[test]
 fn a_recording_has_the_nodes_frames() {
     let cluster = Cluster::up(2);
@@ -162,7 +139,7 @@ fn a_recording_has_the_nodes_frames() {
     let running = link(&cluster, "1");
     assert_eq!((&running["recording"]["missed"], &link(&cluster, "0")["recording"]), (&0.into(), &Value::Null));
     let _ = cluster.coppice(&["link", "1", "--pcap-stop"]).success();
-    let frames = recorded(&path);
+    let frames = recording::frames(&path);
     assert!(frames.len() as u64 >= running["recording"]["frames"].as_u64().expect("a number"));
     let node = MacAddress::of(NodeId(1).address()).0;
     let (to, from) = (|frame: &Vec<u8>| frame[..6] == node, |frame: &Vec<u8>| frame[6..12] == node);
@@ -189,7 +166,7 @@ fn a_recording_has_the_nodes_frames() {
         let events = cluster.json(&["ras"]).to_string();
         if events.contains("recording-ended") { Ok(()) } else { Err(events) }
     });
-    assert!(!recorded(&cluster.root().join("io.pcap")).is_empty());
+    assert!(!recording::frames(&cluster.root().join("io.pcap")).is_empty());
 }
 
 #[test]

@@ -76,6 +76,7 @@ mod staged_psets;
 mod staging;
 mod staging_faults;
 mod staging_scale;
+mod starts;
 mod startup;
 mod storm;
 mod streams;

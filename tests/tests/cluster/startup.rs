@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::mpi::{self, guest};
 use crate::pmi::sorted;
 
-const FENCES: [&str; 3] = ["dissemination", "tree", "ring"];
+pub(crate) const FENCES: [&str; 3] = ["dissemination", "tree", "ring"];
 const MODEXES: [&str; 2] = ["full", "direct"];
 
 /// How soon a lost node must end its job.

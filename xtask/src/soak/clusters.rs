@@ -53,6 +53,7 @@ const KINDS: &[Kind] = &[
         ..Kind::new("checkpoints", "killed::moments::", 300)
     },
     Kind { environment: &[("COPPICE_MOMENTS", "1")], ..Kind::new("kills", "killed::steps::", 900) },
+    Kind { environment: &[("COPPICE_MOMENTS", "1")], ..Kind::new("starts", "starts::", 400) },
     Kind { unit: "programs", endless: true, ..Kind::new("mpich", "killed::suite::", 300) },
 ];
 
