@@ -228,7 +228,7 @@ pub struct StartJob {
     /// Where all ranks are.
     pub world: World,
     /// Files that every node of the job has before its ranks start.
-    pub staging: Option<Staging>,
+    pub staging: Option<Box<Staging>>,
     /// The files of the host that have the bytes of the staged ones and do not change, in the same order.
     pub staged_files: Vec<ByteString>,
     /// Of these ranks is printed what they do ([`crate::trace`]).

@@ -1,12 +1,12 @@
 //! By which algorithm the nodes of a job walk a barrier, and which one they take.
 //!
-//! All nodes have to take the same one, and none can ask another without a barrier. So the choice is a function of what
-//! all know alike: how many nodes there are, how many of them share a core of a host, what their links are like, and how
-//! many bytes the last barrier brought. It compares what each algorithm would take by a model of a few numbers: what a
-//! step takes until it arrives, what a node's processor does for it, and for a byte of it. Where nodes have their cores
-//! for themselves, or links are slow, the longest chain of steps decides, where many share one the sum of all that they
-//! do. The numbers are such that the order comes out as it was measured, on emulated nodes of which 4 and 16 share a
-//! core: `cargo xtask bench fences`.
+//! All nodes have to take the same one, and none can ask another without a barrier. So the choice is a function of
+//! what all know alike: how many nodes there are, how many of them share a core of a host, what their links are like,
+//! and how many bytes the last barrier brought. It compares what each algorithm would take by a model of a few numbers:
+//! what a step takes until it arrives, what a node's processor does for it, and for a byte of it. Where nodes have
+//! their cores for themselves, or links are slow, the longest chain of steps decides, where many share one the sum of
+//! all that they do. The numbers are such that the order comes out as it was measured, on emulated nodes of which 4
+//! and 16 share a core: `cargo xtask bench fences`.
 
 use core::fmt;
 use core::str::FromStr;
@@ -120,6 +120,21 @@ impl Fence {
     }
 }
 
+/// What all nodes know alike when a barrier is through ([`Fence::choose`]).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Basis {
+    pub(super) nodes: u32,
+    pub(super) conditions: Conditions,
+    pub(super) last_bytes: Option<u64>,
+    pub(super) forced: Option<Fence>,
+}
+
+impl Basis {
+    pub(super) fn choose(self) -> Fence {
+        Fence::choose(self.nodes, self.conditions, self.last_bytes, self.forced)
+    }
+}
+
 impl fmt::Display for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
@@ -175,8 +190,8 @@ mod tests {
         }
     }
 
-    /// Over links on which each step waits the fewest win again, though all nodes share a core; over those on which each
-    /// byte does, whatever sends it the least often.
+    /// Over links on which each step waits the fewest win again, though all nodes share a core; over those on which
+    /// each byte does, whatever sends it the least often.
     #[test]
     fn slow_links_have_the_chain_decide() {
         let over = |latency_ns, byte_ns| Conditions { passage: Passage { latency_ns, byte_ns }, ..sharing(8) };

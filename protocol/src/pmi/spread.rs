@@ -31,7 +31,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use super::fence::{Conditions, Fence};
+use super::fence::{Basis, Conditions, Fence};
 use super::frame::{Header, Keys, PeerError, PeerFrame, PeerFrameKind};
 use super::gather::{self, Gathered, Incoming};
 use super::outbox::{Out, Outbox, Place};
@@ -59,15 +59,6 @@ pub(crate) struct Spread {
     outbox: Outbox,
     /// Barriers that others are known to wait in until they come to their end.
     awaited_by_others: u64,
-}
-
-/// What all nodes know alike when a barrier is through ([`Fence::choose`]).
-#[derive(Clone, Copy, Debug)]
-struct Basis {
-    nodes: u32,
-    conditions: Conditions,
-    last_bytes: Option<u64>,
-    forced: Option<Fence>,
 }
 
 /// Where a node is in a barrier.
@@ -495,11 +486,5 @@ impl Spread {
             self.say(peer, PeerFrameKind::Ask, place);
         }
         None
-    }
-}
-
-impl Basis {
-    fn choose(self) -> Fence {
-        Fence::choose(self.nodes, self.conditions, self.last_bytes, self.forced)
     }
 }

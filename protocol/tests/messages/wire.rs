@@ -320,7 +320,7 @@ fn pset() {
         input_rank: Some(Rank(0)),
         members: vec![Member { node, first: RANK, count: 2, use_retained: true, restore: Some(restore()) }],
         world: world(),
-        staging: Some(staging()),
+        staging: Some(Box::new(staging())),
         staged_files: vec!["s".into()],
         traced: Traced::None,
         core_file: false,

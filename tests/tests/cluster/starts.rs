@@ -1,9 +1,9 @@
 //! A node dies at a step of a job's start or end that can be seen on its link: its launch, each of its frames of each
 //! algorithm for barriers, the last that its rank prints. The job ends with its name, and nothing stays behind.
 //!
-//! Links take long, so that a node which was seen to say something is dead before anything comes of that. The suite takes
-//! some moments of each algorithm, from `COPPICE_SEED` on; with `COPPICE_MOMENTS` it takes all, as `cargo xtask soak`
-//! does.
+//! Links take long, so that a node which was seen to say something is dead before anything comes of that. The suite
+//! takes some moments of each algorithm, from `COPPICE_SEED` on; with `COPPICE_MOMENTS` it takes all, as
+//! `cargo xtask soak` does.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;

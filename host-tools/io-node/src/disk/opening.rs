@@ -59,7 +59,6 @@ pub(super) struct KeepOrder {
 
 /// Something to be opened.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum ToOpen {
     Job(Order),
     Keep(KeepOrder),

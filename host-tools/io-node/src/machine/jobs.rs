@@ -225,7 +225,7 @@ impl Job {
             umask: spec.umask,
             use_retained: member.use_retained,
             world: spec.world.clone(),
-            staging: spec.staging.clone(),
+            staging: spec.staging.as_deref().cloned(),
             traced: self.traced.unwrap_or(spec.traced),
             core_file: spec.core_file,
             outlives_ranks: spec.outlives_ranks,

@@ -14,7 +14,7 @@ const WHOLE: KeepOutcome = KeepOutcome::Whole { was_here: false };
 /// An order to have the pset's first node keep a file that lies there, and what is in that.
 fn order(pset: &Pset, request: u64) -> (KeepFile, Vec<u8>) {
     let (spec, file) = stage(pset);
-    let staging = spec.staging.unwrap();
+    let staging = *spec.staging.unwrap();
     let transfer = KeptTransfer { request, world: spec.world, staging };
     (KeepFile { transfer, nodes: vec![NODE], file: spec.staged_files[0].clone() }, file)
 }

@@ -39,7 +39,7 @@ pub(crate) fn stage(pset: &Pset) -> (StartJob, Vec<u8>) {
     let staged = StagedFile { content: ProgramId(nodes[0]), bytes: BYTES as u64, path: Some("/data".into()) };
     let mut spec = pset.job();
     spec.world = World::new(JobKey([7; 32]), 1, [NODE]);
-    spec.staging = Some(Staging {
+    spec.staging = Some(Box::new(Staging {
         home: PsetId(0),
         psets: PsetTable::new(2, 1),
         mtu: 9000,
@@ -48,7 +48,7 @@ pub(crate) fn stage(pset: &Pset) -> (StartJob, Vec<u8>) {
         stall_ns: 0,
         scheme: Scheme::TwoTrees,
         files: vec![staged],
-    });
+    }));
     spec.staged_files = vec![pset.dir.path().join("staged").to_str().unwrap().into()];
     (spec, file)
 }
@@ -160,7 +160,7 @@ fn a_node_gets_a_staged_file_until_the_job_goes() {
         let tally = member.party.tally();
         assert_eq!((tally.wrong, member.plan.pieces()), (0, 7));
         let ToNode::Launch(launch) = node.control.message().await else { panic!("no launch") };
-        assert_eq!((launch.first, launch.staging.as_ref()), (RANK, spec.staging.as_ref()));
+        assert_eq!((launch.first, launch.staging.as_ref()), (RANK, spec.staging.as_deref()));
 
         // The service node is told what that took.
         let FromPset::Transferred(end) = pset.receive().await else { panic!("no end") };

@@ -197,7 +197,7 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores:
             passage: links.passage(job.ranks.by_node().map(|(node, _)| node)),
             ..World::new(job.key.clone(), submission.ranks_per_node, job.ranks.by_node().map(|(node, _)| node))
         },
-        staging,
+        staging: staging.map(Box::new),
         staged_files,
         traced: job.traced(),
         core_file: submission.core_file,

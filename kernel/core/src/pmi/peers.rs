@@ -1,8 +1,8 @@
 //! Calling other nodes, and being called.
 //!
 //! A node calls another when it has something for it and no connection, or when a rank has begun to speak and so will
-//! meet the others: until it does, the connection is there. What is said goes over any connection there is. So two nodes
-//! usually share one connection, whoever made it.
+//! meet the others: until it does, the connection is there. What is said goes over any connection there is. So two
+//! nodes usually share one connection, whoever made it.
 
 use alloc::sync::Arc;
 use core::net::Ipv4Addr;

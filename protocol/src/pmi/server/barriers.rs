@@ -26,8 +26,8 @@ impl Server {
         self.spread.force(fence);
     }
 
-    /// What the job's nodes are like; they are like [`Conditions::default`] unless that is said. If many of them share a
-    /// core of a host they do not watch each other. To be said as [`Self::force_fence`].
+    /// What the job's nodes are like; they are like [`Conditions::default`] unless that is said. If many of them share
+    /// a core of a host they do not watch each other. To be said as [`Self::force_fence`].
     pub fn walk_under(&mut self, conditions: Conditions) {
         self.spread.walk_under(conditions);
         if conditions.nodes_per_core > PMI_WATCHED_PER_CORE_MAX {

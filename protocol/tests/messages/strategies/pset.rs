@@ -62,7 +62,7 @@ fn start_job() -> impl Strategy<Value = StartJob> {
                 .flat_map(|staging| &staging.files)
                 .filter_map(|file| file.path.clone())
                 .collect(),
-            staging: launch.staging,
+            staging: launch.staging.map(Box::new),
             core_file: launch.core_file,
             outlives_ranks: launch.outlives_ranks,
             universe: launch.universe,
