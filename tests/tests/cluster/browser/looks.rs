@@ -35,12 +35,14 @@ impl Visit {
         let rank = ("rank".to_owned(), format!("/jobs/{}/ranks/0", jobs[0].1));
         let kill = ("question".to_owned(), format!("/orders/kill?job={}", jobs[2].1));
         let jobs = jobs.map(|(name, job)| (name.to_owned(), format!("/jobs/{job}")));
+        let trace = ("question-trace".to_owned(), format!("/orders/trace?job={}", jobs[2].1));
+        let running = ("rank-running".to_owned(), format!("/jobs/{}/ranks/0", jobs[2].1));
         let more = [("node", "/nodes/0"), ("nodes-held", "/nodes?by=held"), ("run", "/orders/run")];
         let more = more.map(|(name, path)| (name.to_owned(), path.to_owned()));
         let lists = ["jobs", "nodes", "programs", "checkpoints", "links", "events"]
             .map(|name| (name.to_owned(), format!("/{name}")));
         let ends = [("overview", "/"), ("problem", "/jobs/99")].map(|(name, path)| (name.to_owned(), path.to_owned()));
-        lists.into_iter().chain(jobs).chain(more).chain([rank, kill]).chain(ends).collect()
+        lists.into_iter().chain(jobs).chain(more).chain([rank, running, kill, trace]).chain(ends).collect()
     }
 }
 
