@@ -120,7 +120,7 @@ const LENGTHS: &[(&str, &str)] =
     &[("1", "A second"), ("5", "5 seconds"), ("30", "Half a minute"), ("300", "5 minutes")];
 
 const SIGNALS: &[(&str, &str)] = &[
-    ("TERM", "TERM: end, unless it has another use for that"),
+    ("TERM", "TERM: end, unless it is handled"),
     ("KILL", "KILL: end in any case"),
     ("INT", "INT: as Ctrl-C"),
     ("HUP", "HUP"),
