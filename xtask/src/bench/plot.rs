@@ -20,8 +20,9 @@ const BAR: f64 = 18.0;
 const LINE: f64 = 22.0;
 const AXIS: f64 = 42.0;
 
-/// About as wide as a character.
+/// About as wide as a character, and as one of a name, which is bold.
 const CHARACTER: f64 = 7.2;
+const BOLD: f64 = 8.2;
 
 /// Ticks of an axis, at most.
 const TICKS_MAX: f64 = 6.0;
@@ -72,7 +73,8 @@ impl Picture {
 
     /// Text that the picture is made wide enough for.
     fn text(&mut self, class: &str, x: f64, y: f64, text: &str) {
-        self.width = self.width.max(x + text.chars().count() as f64 * CHARACTER + LEFT);
+        let character = if ["title", "name"].contains(&class) { BOLD } else { CHARACTER };
+        self.width = self.width.max(x + text.chars().count() as f64 * character + LEFT);
         self.add(format_args!("<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escaped(text)));
     }
 
@@ -128,23 +130,26 @@ impl Picture {
         self.text("name", LEFT + 6.0, self.y + 15.0, &title);
         self.y += LINE;
         let top = self.y;
-        self.length("of", bar.value * scale, &bar.text);
+        let wanted = bar.wanted.as_ref().map(|(value, _)| LEFT + value * scale);
+        self.length("of", bar.value * scale, &bar.text, wanted);
         for peer in &bar.peers {
-            self.length("peer", peer.value * scale, &peer.text);
+            self.length("peer", peer.value * scale, &peer.text, wanted);
         }
-        if let Some((value, _)) = bar.wanted {
-            let x = LEFT + value * scale;
+        if let Some(x) = wanted {
             self.line("wanted", (x, top - 2.0), (x, self.y));
         }
         self.y += 6.0;
     }
 
-    /// A bar, with what it stands for behind it.
-    fn length(&mut self, class: &str, length: f64, text: &str) {
+    /// A bar, with what it stands for behind it, and not where the line is at which that should be.
+    fn length(&mut self, class: &str, length: f64, text: &str, wanted: Option<f64>) {
         // What is less than nothing, as a difference of loads may be, is none; a little can be seen.
         let length = if length > 0.0 { length.max(1.0) } else { 0.0 };
         self.rectangle(class, LEFT, self.y, length);
-        self.text("", LEFT + length + 6.0, self.y + 11.5, text);
+        let x = LEFT + length + 6.0;
+        let end = x + text.chars().count() as f64 * CHARACTER;
+        let free = wanted.filter(|wanted| (x - 6.0..end).contains(wanted)).map_or(x, |wanted| wanted + 6.0);
+        self.text("", free, self.y + 11.5, text);
         self.y += BAR;
     }
 }
