@@ -93,8 +93,8 @@ fn pauses(built: &Built) -> Result<Vec<Figure>> {
             name: "rank with 64 MiB written stands for a checkpoint, instructions".into(),
             measured: of_large.to_string(),
             beside: format!(
-                "with one page: {of_small}; --phase1 copy: {of_copy}; by the processor only: {of_processor}; copying its \
-                 memory: {}",
+                "with one page: {of_small}; --phase1 copy: {of_copy}; by the processor only: {of_processor}; copying \
+                 its memory: {}",
                 copied.trim()
             ),
             wanted: "≤ 1000000",

@@ -308,8 +308,8 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         name: "gdb",
         title: "Debug a rank",
-        does: "Says the command that has gdb debug it, which is to be typed on a terminal of this host. Nothing is started, \
-               and the rank goes on.",
+        does: "Says the command that has gdb debug it, which is to be typed on a terminal of this host. Nothing is \
+               started, and the rank goes on.",
         is_told: true,
         words: &["gdb", "--print"],
         fields: &[JOB, number("rank", "Rank", Part::Operand).needed().with("0")],
