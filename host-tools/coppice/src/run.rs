@@ -148,7 +148,7 @@ impl Following {
     ) -> anyhow::Result<End> {
         let stream = client.stream(job).await?;
         let tracing = match self.trace.take() {
-            Some(trace) => Some(tokio::spawn(trace.follow(client.trace(job, None).await?))),
+            Some(trace) => Some(tokio::spawn(trace.follow(client.trace(job, None).await?, None))),
             None => None,
         };
         // Until this job ends; what comes then is for the next.

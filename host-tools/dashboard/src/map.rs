@@ -71,7 +71,7 @@ impl Colouring {
             Self::State => "state",
             Self::Job => "job",
             Self::Program => "program held that ran last",
-            Self::Held => "memory that programs and files are held in",
+            Self::Held => "memory that is held",
             Self::Free => "free memory",
         }
     }

@@ -1,6 +1,7 @@
 //! The dashboard in a browser, as people see and use it.
 
 mod live;
+mod looked_into;
 mod looks;
 mod named;
 mod pages;

@@ -181,6 +181,15 @@ fn a_job_that_runs_is_traced_and_goes_on_when_its_tracer_leaves() {
         }
     };
     one.wait().expect("nobody reads what it writes, so it ends");
+    // Another one leaves by itself.
+    loop {
+        let left = cluster.coppice(&["trace", &job, "--rank", "0", "--seconds", "1"]);
+        if left.status == 0 && left.text().contains(absent) {
+            break;
+        }
+        assert!(left.status == 0 || left.stderr.contains("somebody traces job"), "{}", left.stderr);
+    }
+    assert_eq!(cluster.json(&["job", &job])["state"], "running");
     std::fs::write(cluster.root().join("found"), "").expect("written");
     let ran = finish_child(run, "the job");
     assert_eq!((ran.status, ran.text().matches("found it").count()), (0, 2), "{}", ran.stderr);

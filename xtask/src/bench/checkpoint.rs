@@ -61,12 +61,12 @@ fn of_mpi(built: &Built) -> Result<Figure> {
     let pause = |made: &Value| made["pause_us"].as_u64().unwrap_or(u64::MAX);
     let shortest = made.iter().min_by_key(|made| pause(made)).context("no checkpoint")?;
     let steps = shortest["steps"].as_array().context("no steps")?.iter();
-    let steps = steps.map(|step| format!("{} {} µs", step["name"].as_str().unwrap_or_default(), step["us"]));
+    let steps = steps.map(|step| format!("{}: {} µs", step["name"].as_str().unwrap_or_default(), step["us"]));
     cluster.output(&["kill", "--signal", "KILL", job.trim()])?;
     Ok(Figure {
         name: format!("pause of an MPI job of 8 ranks on 8 nodes, wall, shortest of {MPI_CHECKPOINTS}"),
         measured: format!("{:.1} ms", pause(shortest) as f64 / 1000.0),
-        beside: steps.collect::<Vec<_>>().join(", "),
+        beside: steps.collect::<Vec<_>>().join("; "),
         wanted: "≤ 25 ms",
     })
 }
@@ -93,8 +93,8 @@ fn pauses(built: &Built) -> Result<Vec<Figure>> {
             name: "rank with 64 MiB written stands for a checkpoint, instructions".into(),
             measured: of_large.to_string(),
             beside: format!(
-                "with one page {of_small}, --phase1 copy {of_copy}, by the processor only {of_processor}, copying its \
-                 memory {}",
+                "with one page: {of_small}; --phase1 copy: {of_copy}; by the processor only: {of_processor}; copying \
+                 its memory: {}",
                 copied.trim()
             ),
             wanted: "≤ 1000000",
@@ -102,13 +102,13 @@ fn pauses(built: &Built) -> Result<Vec<Figure>> {
         Figure {
             name: "pages that are in it".into(),
             measured: large.to_string(),
-            beside: format!("written {PAGES}, with one page {small}"),
+            beside: format!("written: {PAGES}; with one page: {small}"),
             wanted: "–",
         },
         Figure {
             name: "rank with 64 MiB written that others may show stands for a checkpoint, instructions".into(),
             measured: of_shared.to_string(),
-            beside: format!("of its own {of_large}"),
+            beside: format!("of its own: {of_large}"),
             wanted: "–",
         },
     ])
@@ -142,20 +142,20 @@ fn times(built: &Built) -> Result<Vec<Figure>> {
         Figure {
             name: "second checkpoint, 1 MiB written since, pages written".into(),
             measured: (number(&second, "bytes")? / PAGE_BYTES).to_string(),
-            beside: format!("the first {}, changed {PAGES_CHANGED}", number(&first, "bytes")? / PAGE_BYTES),
+            beside: format!("the first: {}; changed: {PAGES_CHANGED}", number(&first, "bytes")? / PAGE_BYTES),
             wanted: "≤ 256 + state",
         },
         Figure {
             name: "pause of these, wall".into(),
             measured: format!("{} ms", number(&first, "pause_us")? / 1000),
-            beside: format!("the second {} ms", number(&second, "pause_us")? / 1000),
+            beside: format!("the second: {} ms", number(&second, "pause_us")? / 1000),
             wanted: "–",
         },
         Figure {
             name: "draining the first".into(),
             measured: format!("{drained} ms"),
             beside: format!(
-                "a plain copy of as many bytes, on stable storage, beside the same program, {} ms",
+                "a plain copy of as many bytes, on stable storage, beside the same program: {} ms",
                 plain.as_millis()
             ),
             wanted: "≥ 80 % of its speed",
@@ -163,7 +163,7 @@ fn times(built: &Built) -> Result<Vec<Figure>> {
         Figure {
             name: "restart to the first line of output, 64 MiB, from the region".into(),
             measured: format!("{} ms", from_region.as_millis()),
-            beside: format!("from the storage {} ms", from_storage.as_millis()),
+            beside: format!("from the storage: {} ms", from_storage.as_millis()),
             wanted: "–",
         },
         Figure { name: "the same program under CRIU".into(), measured: criu(), beside: "–".into(), wanted: "–" },

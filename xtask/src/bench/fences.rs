@@ -34,7 +34,7 @@ pub(super) fn figures(built: &Built) -> Result<Vec<Figure>> {
             let (ms, sent) = measure(&cluster, path, bytes, fence)?;
             let beside = match (fence, best) {
                 (None, Some(best)) => format!("{:.2} × the quickest of them", ms / best),
-                _ => format!("{} bytes over links", grouped(sent)),
+                _ => format!("over links: {} bytes", grouped(sent)),
             };
             if fence.is_some() {
                 best = Some(best.map_or(ms, |best| best.min(ms)));

@@ -27,7 +27,7 @@ pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
         Ok(Figure {
             name: name.into(),
             measured: format!("{:.1} {unit}", number(&on_node, key)?),
-            beside: format!("natively on the host {:.1} {unit}", number(&native, key)?),
+            beside: format!("natively on the host: {:.1} {unit}", number(&native, key)?),
             wanted: "–",
         })
     };

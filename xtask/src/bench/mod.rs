@@ -17,6 +17,7 @@ mod net;
 mod node;
 mod overlay;
 mod pair;
+mod plot;
 mod pmi;
 mod poll;
 mod retain;
@@ -28,7 +29,7 @@ mod threads;
 
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::{build, setup};
@@ -40,8 +41,8 @@ pub(crate) struct Options {
     /// sections, staging, copies, pages, beside, overlay, dashboard, or, simulated
     /// and only if they are named, distribution, crowd, startup and gathering
     group: Option<String>,
-    /// With distribution or startup: also draw how time grows with the number of members or nodes, to this file (SVG);
-    /// some minutes
+    /// Also draw the group's figures to this file (SVG), as bars beside what they are held against; of distribution and
+    /// startup how time grows with the number of members or nodes, which takes some minutes
     #[arg(long, value_name = "FILE", requires = "group")]
     plot: Option<PathBuf>,
 }
@@ -50,9 +51,10 @@ pub(crate) struct Options {
 pub(crate) struct Figure {
     /// What was measured.
     name: String,
-    /// The number with its unit.
+    /// The number with its unit, which the name may also say last (`…, instructions`).
     measured: String,
-    /// The peer or bound, measured or stated, with its unit.
+    /// The peer or bound, measured or stated, with its unit. Of what is between semicolons is drawn what says
+    /// `WHAT: NUMBER UNIT`.
     beside: String,
     /// What the project wants to reach.
     wanted: &'static str,
@@ -87,9 +89,6 @@ const GROUPS: &[(&str, Group)] = &[
 /// # Errors
 /// If a cluster cannot be brought up or a measurement fails.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    if options.plot.is_some() && !options.group.as_deref().is_some_and(|name| simulated::DRAWN.contains(&name)) {
-        bail!("--plot is for the groups {} alone", simulated::DRAWN.join(" and "));
-    }
     if let Some(name) = options.group.as_deref().filter(|name| simulated::NAMES.contains(name)) {
         return simulated::show(name, options.plot.as_deref());
     }
@@ -107,6 +106,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         figures.extend(group(&built)?);
     }
     print(&figures);
+    if let (Some(path), Some(group)) = (&options.plot, &options.group) {
+        std::fs::write(path, plot::svg(group, &figures)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(())
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
         Ok(Figure {
             name: name.into(),
             measured: format!("{here:.1} {unit}"),
-            beside: format!("Linux {linux:.1} {unit}, ratio {:.2}", here / linux),
+            beside: format!("Linux: {linux:.1} {unit}; ratio {:.2}", here / linux),
             wanted,
         })
     };

@@ -68,7 +68,7 @@ fn of_one_core(built: &Built) -> Result<Vec<Figure>> {
         figures.push(Figure {
             name: format!("a core's work, overlay {name}, more instructions than without"),
             measured: format!("{:.3} %", more as f64 * 100.0 / without as f64),
-            beside: format!("{} for each of {epochs} epochs", grouped(more / epochs.max(1))),
+            beside: format!("for each of {epochs} epochs: {} instructions", grouped(more / epochs.max(1))),
             wanted,
         });
     }
@@ -93,7 +93,7 @@ fn of_epochs(built: &Built) -> Result<Vec<Figure>> {
     Ok(vec![Figure {
         name: format!("epoch's end to all of {NODES} nodes in the service node, median"),
         measured: ms(lags[lags.len() / 2]),
-        beside: format!("{} of {} whole, longest {}", lags.len(), epochs.len(), ms(lags[lags.len() - 1])),
+        beside: format!("{} of {} whole; longest: {}", lags.len(), epochs.len(), ms(lags[lags.len() - 1])),
         wanted: "≤ 50 ms",
     }])
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::command::{cargo, run, target};
 
@@ -18,8 +18,11 @@ pub(super) const DRAWN: [&str; 2] = ["distribution", "startup"];
 /// draws its plot to a file, if one is named.
 ///
 /// # Errors
-/// If the simulator does not build or run.
+/// If a plot is wanted of what is not drawn, or the simulator does not build or run.
 pub(super) fn show(name: &str, plot: Option<&Path>) -> Result<()> {
+    if plot.is_some() && !DRAWN.contains(&name) {
+        bail!("--plot is, of what is simulated, for {} alone", DRAWN.join(" and "));
+    }
     run(&mut cargo(&["build", "--quiet", "--profile", "simulation", "--package", "coppice-simulator"]))?;
     let mut simulator = Command::new(target().join("simulation/coppice-simulator"));
     simulator.arg(name);

@@ -13,6 +13,7 @@ On a terminal this starts gdb. Otherwise it speaks gdb's remote protocol on its 
 start it.\n\nExamples:\n  \
     coppice gdb 3 0\n  \
     coppice gdb 3 0 --program ./solve\n  \
+    coppice gdb 3 0 --print\n  \
     gdb ./solve -ex 'target remote | coppice gdb 3 0'")]
 pub(crate) struct Gdb {
     /// The job's number
@@ -24,4 +25,7 @@ pub(crate) struct Gdb {
     /// The program's file with symbols, for the gdb that this starts, instead of the one that was run
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
+    /// Start nothing: if the rank can be debugged, print the command that does it on a terminal of this host
+    #[arg(long)]
+    pub(crate) print: bool,
 }

@@ -1,12 +1,13 @@
 //! `coppice gdb`: a rank that runs, debugged with gdb.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use coppice_api::{Client, ClusterName};
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
@@ -14,9 +15,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::arguments::Gdb;
 use crate::gdb::debug;
 use crate::held::HeldRank;
+use crate::show::print;
 
 pub(crate) async fn gdb(client: &Client, cluster: &ClusterName, gdb: &Gdb) -> anyhow::Result<ExitCode> {
     let rank = HeldRank::new(client, gdb.job, gdb.rank);
+    if gdb.print {
+        // Whoever debugs it has it held, too, so this can be said of a rank of which that can be had.
+        rank.hold().await?;
+        rank.release().await;
+        print(&format!("{}\n", typed(cluster, gdb)?))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if std::io::stdin().is_terminal() {
         return Err(start(&rank, cluster, gdb).await);
     }
@@ -28,6 +37,31 @@ pub(crate) async fn gdb(client: &Client, cluster: &ClusterName, gdb: &Gdb) -> an
     rank.release().await;
     ended.context("the debugger's thread is gone")??;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What has it debugged when it is typed on a terminal of this host, in whatever directory and surroundings.
+fn typed(cluster: &ClusterName, gdb: &Gdb) -> anyhow::Result<String> {
+    let this = std::env::current_exe().context("cannot find this program itself")?;
+    let mut words = Vec::new();
+    if let Some(home) = std::env::var_os("COPPICE_HOME") {
+        words.push(format!("COPPICE_HOME={}", quoted(&home.to_string_lossy())?));
+    }
+    words.push(quoted(&this.to_string_lossy())?.into_owned());
+    words.extend(["--cluster".to_owned(), cluster.as_str().to_owned(), "gdb".to_owned()]);
+    words.extend([gdb.job.to_string(), gdb.rank.to_string()]);
+    if let Some(program) = &gdb.program {
+        let program = std::path::absolute(program).context("cannot find where this is")?;
+        words.extend(["--program".to_owned(), quoted(&program.to_string_lossy())?.into_owned()]);
+    }
+    Ok(words.join(" "))
+}
+
+/// As a shell takes it for itself.
+fn quoted(word: &str) -> anyhow::Result<Cow<'_, str>> {
+    match shlex::try_quote(word) {
+        Ok(quoted) if !word.contains(char::REPLACEMENT_CHARACTER) => Ok(quoted),
+        _ => bail!("{word:?} cannot be typed"),
+    }
 }
 
 /// Becomes a gdb that starts this program again. Gives why it could not.

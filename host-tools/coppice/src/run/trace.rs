@@ -1,7 +1,9 @@
 //! `coppice trace`, and what a job's ranks call on its way to a file or to us.
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use coppice_api::client::JobStream;
@@ -9,6 +11,7 @@ use coppice_api::stream::StreamFrame;
 use coppice_api::{Client, shown};
 use tokio::fs::File;
 use tokio::io::{AsyncWriteExt, BufWriter};
+use tokio::time::sleep;
 
 use super::EXIT_PIPE;
 use super::output::{Output, OutputError};
@@ -30,7 +33,7 @@ enum Sink {
     File(PathBuf, BufWriter<File>),
 }
 
-/// What the ranks of a job call from now on.
+/// What the ranks of a job call from now on, for as long as is said or until it ends.
 ///
 /// # Errors
 /// There is no such job or rank, it has ended, somebody traces it, or the file cannot be written.
@@ -38,7 +41,8 @@ pub(crate) async fn trace(client: &Client, order: &crate::arguments::Trace) -> a
     let label = order.rank.is_none() && client.job(order.job).await?.job.ranks > 1;
     let trace = Trace::to(&order.output, label, false)?;
     let stream = client.trace(order.job, order.rank).await?;
-    Ok(if trace.follow(stream).await? { ExitCode::SUCCESS } else { ExitCode::from(EXIT_PIPE) })
+    let length = order.seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    Ok(if trace.follow(stream, length).await? { ExitCode::SUCCESS } else { ExitCode::from(EXIT_PIPE) })
 }
 
 impl Trace {
@@ -56,18 +60,30 @@ impl Trace {
         Ok(Self { tracer, to: Sink::File(path.to_owned(), BufWriter::new(File::from_std(file))) })
     }
 
-    /// Writes what ranks do until the job has ended. False: nobody reads it any more.
+    /// Writes what ranks do until the job has ended, or that long. False: nobody reads it any more.
     ///
     /// # Errors
     /// It cannot be written, the stream breaks off, or a node says what makes no sense.
-    pub(super) async fn follow(mut self, mut stream: JobStream) -> anyhow::Result<bool> {
+    pub(super) async fn follow(mut self, mut stream: JobStream, length: Option<Duration>) -> anyhow::Result<bool> {
         let mut output = Output::new(false, false);
+        let mut over = pin!(async {
+            match length {
+                Some(length) => sleep(length).await,
+                None => std::future::pending().await,
+            }
+        });
         let ours = |error| match error {
             OutputError::ReaderGone => Ok(false),
             OutputError::Failed(error) => Err(anyhow!("cannot write the trace: {error}")),
         };
         loop {
-            let text = match stream.next_frame().await? {
+            let frame = tokio::select! {
+                // Also while there always is something to be shown.
+                biased;
+                () = &mut over => break,
+                frame = stream.next_frame() => frame?,
+            };
+            let text = match frame {
                 Some(StreamFrame::Trace { rank, bytes }) => self.tracer.add(rank, &bytes)?,
                 Some(_) => continue,
                 None => break,

@@ -101,6 +101,7 @@ fn stack(columns: &[Column], whose: &str) -> Result<Option<Svg>, ChartError> {
             .disable_mesh()
             .x_desc("seconds since the overlay began")
             .y_desc("percent of all time")
+            .y_label_formatter(&|percent| format!("{percent:.0}"))
             .label_style(("sans-serif", TEXT))
             .draw()?;
         // The whole first, and less and less of it in front of that.

@@ -60,7 +60,7 @@ pub struct Launch<'a> {
 pub fn decide(launch: &Launch<'_>) -> AheadDecision {
     let nodes = u32::try_from(launch.held_pages.len()).unwrap_or(u32::MAX);
     if nodes < AHEAD_NODES_MIN {
-        return not_staged(&format!("{} are few", counted(nodes, "node")));
+        return not_staged(&format!("only {}", counted(nodes, "node")));
     }
     let Some(link_bytes_per_second) = launch.link_bytes_per_second else {
         return not_staged("nobody said how fast the links are");
@@ -217,7 +217,8 @@ mod tests {
         assert_eq!((reckoned.pages_touched, reckoned.pages_missing, reckoned.is_measured), (916, 8 * 916, false));
         let unknown = Launch { link_bytes_per_second: None, ..launch(12_500_000, &held, None) };
         assert_eq!(decide(&unknown).summary, "not staged: nobody said how fast the links are");
-        assert_eq!(decide(&launch(12_500_000, &held[..3], None)).summary, "not staged: 3 nodes are few");
+        assert_eq!(decide(&launch(12_500_000, &held[..3], None)).summary, "not staged: only 3 nodes");
+        assert_eq!(decide(&launch(12_500_000, &held[..1], None)).summary, "not staged: only 1 node");
         // The published scheme takes longer.
         let tree = Launch { scheme: Scheme::Tree, ..launch(12_500_000, &held, None) };
         assert!(!decide(&tree).staged);

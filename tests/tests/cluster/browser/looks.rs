@@ -34,13 +34,24 @@ impl Visit {
         let jobs = [("job", ended), ("job-crashed", crashed), ("job-running", runs)];
         let rank = ("rank".to_owned(), format!("/jobs/{}/ranks/0", jobs[0].1));
         let kill = ("question".to_owned(), format!("/orders/kill?job={}", jobs[2].1));
+        let trace = ("question-trace".to_owned(), format!("/orders/trace?job={}", jobs[2].1));
+        let running = ("rank-running".to_owned(), format!("/jobs/{}/ranks/0", jobs[2].1));
         let jobs = jobs.map(|(name, job)| (name.to_owned(), format!("/jobs/{job}")));
         let more = [("node", "/nodes/0"), ("nodes-held", "/nodes?by=held"), ("run", "/orders/run")];
         let more = more.map(|(name, path)| (name.to_owned(), path.to_owned()));
         let lists = ["jobs", "nodes", "programs", "checkpoints", "links", "events"]
             .map(|name| (name.to_owned(), format!("/{name}")));
         let ends = [("overview", "/"), ("problem", "/jobs/99")].map(|(name, path)| (name.to_owned(), path.to_owned()));
-        lists.into_iter().chain(jobs).chain(more).chain([rank, kill]).chain(ends).collect()
+        lists.into_iter().chain(jobs).chain(more).chain([rank, running, kill, trace]).chain(ends).collect()
+    }
+
+    /// Waits until all is on a page that [`Self::fill`] names.
+    fn wait_for_charts(&self, name: &str) {
+        match name {
+            "job-running" => self.browser.until_text("main", "Ranks over time"),
+            "rank-running" => self.browser.until_text("main", "Where its time went"),
+            _ => {}
+        }
     }
 }
 
@@ -50,9 +61,7 @@ fn nothing_is_in_the_way_of_anybody() {
     let browser = &visit.browser;
     for (name, path) in visit.fill() {
         visit.open(&path);
-        if name == "job-running" {
-            browser.until_text("main", "Ranks over time");
-        }
+        visit.wait_for_charts(&name);
         for (look, how) in LOOKS {
             browser.set_look(how);
             let barriers = browser.barriers();
@@ -70,9 +79,7 @@ fn pages_fit_on_narrow_screens_and_are_dark_for_those_who_want_it() {
         for (look, how) in LOOKS {
             browser.set_look(how);
             visit.open(&path);
-            if name == "job-running" {
-                browser.until_text("main", "Ranks over time");
-            }
+            visit.wait_for_charts(&name);
             assert_eq!(browser.value("innerWidth"), how.width);
             let ground = browser.value("getComputedStyle(document.body).backgroundColor");
             assert_eq!(ground == "rgb(255, 255, 255)", !how.is_dark, "{path}: {ground}");
@@ -103,10 +110,8 @@ fn keys_reach_everything_in_order_and_show_where_they_are() {
     let pages = visit.fill();
     for (name, path) in &pages {
         visit.open(path);
-        if name == "job-running" {
-            // What comes later comes in between.
-            browser.until_text("main", "Ranks over time");
-        }
+        // What comes later comes in between.
+        visit.wait_for_charts(name);
         let there = browser.value(&format!("{FOCUSABLE}.length")).as_u64().expect("a number");
         assert!(there >= 5, "{path}: {there}");
         for at in 0..there {

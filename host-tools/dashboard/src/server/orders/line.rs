@@ -138,6 +138,8 @@ mod tests {
             ("down", &[], "coppice down"),
             ("overlay", &[("job", "7"), ("rate", "10")], "coppice overlay --rate=10 -- 7 on"),
             ("forget", &[], "coppice forget"),
+            ("trace", &[("job", "7"), ("rank", "1")], "coppice trace --rank=1 --seconds=5 -- 7"),
+            ("gdb", &[("job", "7")], "coppice gdb --print -- 7 0"),
             ("link", &[("links", "io0"), ("cut", "--cut")], "coppice link --cut --direction=both -- io0"),
             (
                 "run",
@@ -165,8 +167,22 @@ mod tests {
             ("run", vec![("program", "x"), ("arguments", "'")], Wrong::Open("Arguments")),
             ("run", vec![("program", "x\0")], Wrong::Zero("Program")),
             ("link", vec![("links", "1"), ("cut", "--pcap=/x")], Wrong::NoChoice("Frames")),
+            ("trace", vec![("job", "7"), ("seconds", "100000")], Wrong::NoChoice("How long")),
+            ("trace", vec![("job", "7"), ("output", "/x")], Wrong::NoField("output".to_owned())),
+            ("gdb", vec![("job", "7"), ("rank", "")], Wrong::Missing("Rank")),
         ] {
             assert_eq!(line(verb, &fields), Err(wanted));
+        }
+    }
+
+    #[test]
+    fn every_verb_has_a_button() {
+        let templates = concat!(env!("CARGO_MANIFEST_DIR"), "/templates");
+        let templates = std::fs::read_dir(templates).expect("templates").map(|file| file.expect("a file").path());
+        let text: String = templates.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
+        for verb in VERBS {
+            let leads = |end: &str| text.contains(&format!("href=\"/orders/{}{end}", verb.name));
+            assert!(leads("\"") || leads("?"), "{}", verb.name);
         }
     }
 

@@ -66,6 +66,8 @@ async fn what_was_done_leads_to_what_came_of_it() {
 async fn what_was_not_done_is_said_and_asked_again() {
     for (script, verb, form, status, why) in [
         ("echo 'coppice: no job 7' >&2; exit 125", "kill", "job=7", StatusCode::CONFLICT, "coppice: no job 7"),
+        ("echo 'coppice: no job 7' >&2; exit 125", "trace", "job=7", StatusCode::CONFLICT, "coppice: no job 7"),
+        ("echo 'coppice: no job 7' >&2; exit 125", "gdb", "job=7", StatusCode::CONFLICT, "coppice: no job 7"),
         ("exit 3", "kill", "job=7", StatusCode::CONFLICT, "exit status: 3"),
         ("kill -9 $$", "kill", "job=7", StatusCode::CONFLICT, "signal: 9"),
         ("true", "kill", "job=", StatusCode::BAD_REQUEST, "Job: something must be said here"),
@@ -87,6 +89,7 @@ async fn much_that_is_printed_is_read_and_not_all_of_it_shown() {
     let script = "head -c 3000000 /dev/zero | tr '\\0' x; head -c 3000000 /dev/zero >&2";
     let page = text(order(script, "doctor", "").await).await;
     assert!(page.len() > 200_000 && page.len() < 300_000, "{} bytes", page.len());
+    assert!(page.contains("… and 2737856 bytes more, which are not shown here"), "it says that there is more");
 }
 
 /// Neither those that take long nor the end of the dashboard hold anybody up.

@@ -76,11 +76,15 @@ impl Tool {
     }
 }
 
-/// What is shown of a stream, all of which is read.
+/// What is shown of a stream, all of which is read; with how much is not shown.
 async fn shown(stream: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
     let Some(mut stream) = stream else { return Ok(String::new()) };
     let mut bytes = Vec::new();
     let _ = (&mut stream).take(SHOWN_BYTES_MAX).read_to_end(&mut bytes).await?;
-    let _ = copy(&mut stream, &mut sink()).await?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let left = copy(&mut stream, &mut sink()).await?;
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if left > 0 {
+        text += &format!("\n… and {left} bytes more, which are not shown here");
+    }
+    Ok(text)
 }

@@ -116,8 +116,11 @@ const NODES_LIST: Field =
 const SAMPLE: Field = number("sample", "Samples a second", Part::Value("--sample"))
     .help("Look so often where each rank is in its program, such as 100, for the flame graph");
 
+const LENGTHS: &[(&str, &str)] =
+    &[("1", "A second"), ("5", "5 seconds"), ("30", "Half a minute"), ("300", "5 minutes")];
+
 const SIGNALS: &[(&str, &str)] = &[
-    ("TERM", "TERM: end, unless it has another use for that"),
+    ("TERM", "TERM: end, unless it is handled"),
     ("KILL", "KILL: end in any case"),
     ("INT", "INT: as Ctrl-C"),
     ("HUP", "HUP"),
@@ -285,6 +288,31 @@ pub(super) const VERBS: &[Verb] = &[
         is_told: true,
         words: &["objects"],
         fields: &[JOB, number("rank", "Rank", Part::Value("--rank")).help("Only this one")],
+        about: About::Job,
+        ..PLAIN
+    },
+    Verb {
+        name: "trace",
+        title: "Show what ranks call",
+        does: "The system calls of a job's ranks for a while, as strace shows them; ranks may be slower meanwhile.",
+        is_told: true,
+        words: &["trace"],
+        fields: &[
+            JOB,
+            number("rank", "Rank", Part::Value("--rank")).help("Only this one"),
+            choice("seconds", "How long", Part::Value("--seconds"), LENGTHS).with("5"),
+        ],
+        about: About::Job,
+        ..PLAIN
+    },
+    Verb {
+        name: "gdb",
+        title: "Debug a rank",
+        does: "Says the command that has gdb debug it, which is to be typed on a terminal of this host. Nothing is \
+               started, and the rank goes on.",
+        is_told: true,
+        words: &["gdb", "--print"],
+        fields: &[JOB, number("rank", "Rank", Part::Operand).needed().with("0")],
         about: About::Job,
         ..PLAIN
     },
