@@ -16,7 +16,7 @@ use crate::{Cause, Evidence, Finding};
 /// What must be lost to it, of the time that passed, millionths.
 const LOST_PPM_MIN: u64 = 200_000;
 
-/// A smaller share of waiting for files and pages is not worth a word, millionths.
+/// A smaller share of waiting for one of both, the network or files and pages, is not worth a word, millionths.
 const OTHER_PPM_MIN: u64 = 10_000;
 
 /// A link that delays frames so long is slow, ns.
@@ -125,12 +125,9 @@ fn named(stations: &[Station]) -> (String, String) {
 pub(crate) fn find(evidence: &Evidence, times: &Times<'_>, blamed_ns: u64) -> Option<Finding> {
     let network = times.share_ppm("network");
     let network_ns = times.lost_ns(network).saturating_sub(blamed_ns);
-    let waited = format!(
-        "{} waited for the network for {} of their time ({} in all)",
-        its_ranks(evidence.view().ranks),
-        percent(network),
-        show_ns(times.sum("network"))
-    );
+    let ranks = its_ranks(evidence.view().ranks);
+    let in_all = show_ns(times.sum("network"));
+    let waited = format!("{ranks} waited for the network for {} of their time ({in_all} in all)", percent(network));
     let sent = match times.sum("bytes-sent") {
         0 => String::new(),
         bytes => format!(", and sent {} to other nodes", show_bytes(bytes)),
@@ -143,9 +140,12 @@ pub(crate) fn find(evidence: &Evidence, times: &Times<'_>, blamed_ns: u64) -> Op
         }
         let (names, command) = named(&links);
         let (whose, it) = if links.len() == 1 { ("The link of", "it") } else { ("The links of", "each") };
-        let pages =
-            if other < OTHER_PPM_MIN { String::new() } else { format!(", for files and pages for {}", percent(other)) };
-        let text = format!("{whose} {names} slows the job down: {it} {}; {waited}{pages}{sent}.", described(&bad));
+        let waited = match (network < OTHER_PPM_MIN, other < OTHER_PPM_MIN) {
+            (true, false) => format!("{ranks} waited for files and pages for {} of their time", percent(other)),
+            (_, true) => waited,
+            (false, false) => format!("{waited}, for files and pages for {}", percent(other)),
+        };
+        let text = format!("{whose} {names} slows the job down: {it} {}; {waited}{sent}.", described(&bad));
         let text = if links.len() == 1 { text } else { text.replacen("slows", "slow", 1) };
         let mend = match bad {
             Badness { is_cut: true, .. } => format!("coppice link {command} --mend"),

@@ -106,6 +106,10 @@ fn a_link_is_slow() {
     // One that is slow, but for which nobody waits.
     let computes = gathered(&[("user", [810; 4]), ("network", [190; 4])]);
     assert_eq!(causes(&with_link(computes, slow)), [Cause::Nothing]);
+    // Nothing but files comes over it.
+    let reads = with_link(gathered(&[("user", [100; 4]), ("file", [600; 4]), ("page", [300; 4])]), slow);
+    let words = "delays each frame by 20 ms; its 4 ranks waited for files and pages for 90 % of their time.";
+    assert!(said(&explain(&reads)).contains(words), "{}", said(&explain(&reads)));
     // A link that is well by now.
     let mut evidence = waits();
     evidence.ras.push(super::evidence::event(3, "link-cut", Some(1), None, "the link of node 1 is cut"));
