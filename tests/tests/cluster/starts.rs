@@ -86,8 +86,9 @@ fn how_often_each_speaks(cluster: &Cluster, fence: &str) -> Vec<usize> {
     each.map(|(node, recording)| recording.end().iter().filter(|frame| is_said(frame, node)).count()).collect()
 }
 
-/// One dies at a moment.
-fn dies(cluster: &Cluster, fence: &str, node: usize, moment: Moment) {
+/// One dies at a moment. Whether it did: the moment may not come, or be over on a busy host before it is dead, and then
+/// its job ends well.
+fn dies(cluster: &Cluster, fence: &str, node: usize, moment: Moment) -> bool {
     let title = format!("{fence}, node {node}: {moment:?}");
     cluster.wait_until_ready();
     let pid = cluster.json(&["nodes"])[node]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
@@ -100,19 +101,20 @@ fn dies(cluster: &Cluster, fence: &str, node: usize, moment: Moment) {
         kill_process(pid, Signal::KILL).expect("kill");
     }
     let ran = finish_child_within(NOTICED_TIME_MAX, running, &title);
-    println!("{title}{}: {}", if has_come { "" } else { " does not come" }, ran.stderr.trim());
-    if !has_come {
-        assert!(matches!(moment, Moment::Said(2..)), "{title}");
-        let _ = ran.success();
-        return drop(recording.end());
+    let _ = recording.end();
+    if ran.status == 0 {
+        println!("{title}: {}", if has_come { "too late" } else { "did not come" });
+        assert_eq!(ran.text().lines().filter(|line| line.ends_with(": done")).count(), NODES, "{title}: {}", ran.text());
+        return false;
     }
+    println!("{title}: {}", ran.stderr.trim());
     assert_eq!(ran.status, 125, "{title}: {}", ran.stderr);
     assert!(ran.stderr.contains(&format!("node {node}")), "{title}: {}", ran.stderr);
-    let _ = recording.end();
     let record = cluster.last_job();
     assert_eq!(record["state"], "ended", "{title}: {record}");
     let ranks = record["rank_reports"].as_array().expect("ranks");
     assert!(ranks.iter().all(|rank| rank["outcome"] != "running"), "{title}: {record}");
+    true
 }
 
 #[test]
@@ -121,6 +123,7 @@ fn a_node_dies_at_a_step_of_a_start_and_its_job_ends_with_its_name() {
     println!("COPPICE_SEED={seed}");
     let is_all = told("COPPICE_MOMENTS").is_some();
     let cluster = Cluster::up_with(&["--nodes", &NODES.to_string(), "--latency", LATENCY]);
+    let mut died = Vec::new();
     for (number, fence) in FENCES.into_iter().enumerate() {
         let spoken = how_often_each_speaks(&cluster, fence);
         let of_victim = |(node, times): (usize, &usize)| {
@@ -132,9 +135,10 @@ fn a_node_dies_at_a_step_of_a_start_and_its_job_ends_with_its_name() {
         let all: Vec<_> = VICTIMS.into_iter().zip(&spoken).flat_map(of_victim).collect();
         let some = (0..MOMENTS).map(|of| all[(seed * 5 + number * 3 + of * (all.len() / MOMENTS)) % all.len()]);
         for (node, moment) in if is_all { all.clone() } else { some.collect() } {
-            dies(&cluster, fence, node, moment);
+            died.push(dies(&cluster, fence, node, moment));
         }
     }
+    assert!(died.iter().filter(|died| **died).count() * 2 >= died.len(), "{died:?}");
     // Whoever is left, and whoever came back, is as before.
     cluster.wait_until_ready();
     let _ = how_often_each_speaks(&cluster, FENCES[0]);

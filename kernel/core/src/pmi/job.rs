@@ -72,6 +72,8 @@ struct State {
     present: usize,
     /// Connections with each node, and attempts to make one.
     ways: BTreeMap<u32, usize>,
+    /// Nodes that were called ahead: once, whatever becomes of that.
+    called_ahead: BTreeSet<u32>,
     /// A task keeps the time.
     has_clock: bool,
     /// Tasks that speak with ranks.
@@ -115,7 +117,7 @@ impl State {
         outcome.events.extend(core::iter::from_fn(|| server.poll_event()));
         for peer in peers.keys().copied() {
             let has_output = server.has_output(peer);
-            if !has_output && !server.calls_ahead(peer) {
+            if !has_output && !(server.calls_ahead(peer) && self.called_ahead.insert(peer)) {
                 continue;
             }
             let ways = self.ways.entry(peer).or_default();
@@ -170,6 +172,7 @@ impl Job {
                     came: BTreeSet::new(),
                     present: 0,
                     ways: BTreeMap::new(),
+                    called_ahead: BTreeSet::new(),
                     has_clock: false,
                     guests: 0,
                 },
@@ -478,10 +481,10 @@ impl Job {
         self.changed.wake_all();
     }
 
-    /// Whether a node is to be called, if nobody but the caller of this is about to.
-    pub(super) fn wants_way(&self, peer: u32) -> bool {
+    /// Whether a node is to be called, if nobody but the caller of this is about to; `ahead`: with nothing to say.
+    pub(super) fn wants_way(&self, peer: u32, ahead: bool) -> bool {
         let state = self.state.lock();
-        let is_wanted = |server: &Server| server.has_output(peer) || server.calls_ahead(peer);
+        let is_wanted = |server: &Server| server.has_output(peer) || ahead && server.calls_ahead(peer);
         state.ways.get(&peer) == Some(&1) && state.server.as_ref().is_some_and(is_wanted)
     }
 

@@ -25,7 +25,9 @@ pub(super) async fn call(mut way: Way) {
     let job = Arc::clone(way.job());
     let Some(node) = job.node(way.peer()) else { return };
     let mut backoff = Backoff::new();
-    while job.wants_way(way.peer()) {
+    // Who is called ahead and hears nothing for long hangs up, and is called again when there is something to say.
+    let mut ahead = true;
+    while job.wants_way(way.peer(), ahead) {
         let connect = job.neighbours().connect(node, PMI_PEER_PORT, PMI_CONNECTION_BUFFER_BYTES);
         let connected = match race(job.over(), executor::timeout(CONNECT_TIMEOUT_NS, connect)).await {
             Either::First(()) => return,
@@ -33,6 +35,7 @@ pub(super) async fn call(mut way: Way) {
         };
         match connected {
             Ok(Ok(wire)) => {
+                ahead = false;
                 let Err(error) = way.speak(&*wire, Talk::default()).await else { return };
                 log::debug!("pmi: connection with node {node}: {error}");
                 way.broke();

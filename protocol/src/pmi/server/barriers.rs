@@ -41,7 +41,8 @@ impl Server {
     #[must_use]
     pub fn calls_ahead(&self, peer: u32) -> bool {
         let is_here = |local: &Local| local.has_spoken && local.departure.is_none();
-        !self.has_failed && !self.is_ending && self.spread.calls_first(peer) && self.ranks.iter().any(is_here)
+        let goes_on = !self.has_failed && !self.is_ending && self.lost.is_none();
+        goes_on && self.spread.calls_first(peer) && self.ranks.iter().any(is_here)
     }
 
     /// A rank enters the next barrier; false if it is in one.
