@@ -77,11 +77,16 @@ fn job(fence: &str) -> Vec<String> {
     options.map(str::to_owned).to_vec()
 }
 
+#[track_caller]
+fn assert_done(text: &str) {
+    assert_eq!(text.lines().filter(|line| line.ends_with(": done")).count(), NODES, "{text}");
+}
+
 /// A job during which nobody dies: how often each victim says something to others.
 fn how_often_each_speaks(cluster: &Cluster, fence: &str) -> Vec<usize> {
     let recordings = VICTIMS.map(|node| Recording::of(cluster, node));
     let ran = cluster.run(&job(fence)).success();
-    assert_eq!(ran.text().lines().filter(|line| line.ends_with(": done")).count(), NODES, "{}", ran.text());
+    assert_done(&ran.text());
     let each = VICTIMS.into_iter().zip(recordings);
     each.map(|(node, recording)| recording.end().iter().filter(|frame| is_said(frame, node)).count()).collect()
 }
@@ -104,7 +109,7 @@ fn dies(cluster: &Cluster, fence: &str, node: usize, moment: Moment) -> bool {
     let _ = recording.end();
     if ran.status == 0 {
         println!("{title}: {}", if has_come { "too late" } else { "did not come" });
-        assert_eq!(ran.text().lines().filter(|line| line.ends_with(": done")).count(), NODES, "{title}: {}", ran.text());
+        assert_done(&ran.text());
         return false;
     }
     println!("{title}: {}", ran.stderr.trim());

@@ -118,7 +118,8 @@ impl State {
         outcome.events.extend(core::iter::from_fn(|| server.poll_event()));
         for peer in peers.keys().copied() {
             let has_output = server.has_output(peer);
-            if !has_output && !(server.calls_ahead(peer) && self.called_ahead.insert(peer)) {
+            let is_wanted = has_output || server.calls_ahead(peer) && self.called_ahead.insert(peer);
+            if !is_wanted {
                 continue;
             }
             let ways = self.ways.entry(peer).or_default();
