@@ -2,27 +2,27 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, TcpPacket};
 
 use crate::Cluster;
 
 const HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
 
-const ETHERNET_HEADER_BYTES: usize = 14;
-const IPV4: [u8; 2] = [0x08, 0x00];
-const TCP: u8 = 6;
+/// A frame, and when it was recorded.
+type Recorded = (SystemTime, Vec<u8>);
 
 /// The whole frames of a recording, and whether there is nothing else in it.
 ///
 /// # Panics
 /// If it is none: nanoseconds, version 2.4, Ethernet.
 #[track_caller]
-fn read(path: &Path) -> (Vec<Vec<u8>>, bool) {
+fn read(path: &Path) -> (Vec<Recorded>, bool) {
     let bytes = std::fs::read(path).expect("a recording");
     let number =
         |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map(|number| u32::from_le_bytes(*number));
@@ -32,7 +32,8 @@ fn read(path: &Path) -> (Vec<Vec<u8>>, bool) {
         assert_eq!(number(at + 12), Some(length), "no frame is cut short");
         let begin = at + RECORD_HEADER_BYTES;
         let Some(frame) = bytes.get(begin..begin + length as usize) else { break };
-        frames.push(frame.to_vec());
+        let time = number(at).zip(number(at + 4)).map(|(seconds, ns)| Duration::new(seconds.into(), ns));
+        frames.push((UNIX_EPOCH + time.expect("it is before the length"), frame.to_vec()));
         at = begin + frame.len();
     }
     (frames, at == bytes.len())
@@ -47,7 +48,7 @@ fn read(path: &Path) -> (Vec<Vec<u8>>, bool) {
 pub fn frames(path: &Path) -> Vec<Vec<u8>> {
     let (frames, is_whole) = read(path);
     assert!(is_whole, "the last record is not whole");
-    frames
+    frames.into_iter().map(|(_, frame)| frame).collect()
 }
 
 /// What a frame carries, if that is some bytes of a TCP connection.
@@ -65,13 +66,13 @@ impl<'a> Segment<'a> {
     /// What a frame carries.
     #[must_use]
     pub fn of(frame: &'a [u8]) -> Option<Self> {
-        let packet = frame.get(ETHERNET_HEADER_BYTES..).filter(|_| frame[12..14] == IPV4)?;
-        let length: usize = u16::from_be_bytes(*packet.get(2..)?.first_chunk()?).into();
-        let packet = packet.get(..length).filter(|packet| packet.len() > 9 && packet[9] == TCP)?;
-        let segment = packet.get(usize::from(packet[0] & 0xf) * 4..)?;
-        let port = |at: usize| segment.get(at..)?.first_chunk().map(|port| u16::from_be_bytes(*port));
-        let payload = segment.get(usize::from(segment.get(12)? >> 4) * 4..).filter(|payload| !payload.is_empty())?;
-        Some(Self { from_port: port(0)?, to_port: port(2)?, payload })
+        let frame = EthernetFrame::new_checked(frame).ok()?;
+        let is_ipv4 = frame.ethertype() == EthernetProtocol::Ipv4;
+        let packet = Ipv4Packet::new_checked(frame.payload()).ok().filter(|_| is_ipv4)?;
+        let is_tcp = packet.next_header() == IpProtocol::Tcp;
+        let segment = TcpPacket::new_checked(packet.payload()).ok().filter(|_| is_tcp)?;
+        let payload = Some(segment.payload()).filter(|payload| !payload.is_empty())?;
+        Some(Self { from_port: segment.src_port(), to_port: segment.dst_port(), payload })
     }
 }
 
@@ -95,31 +96,40 @@ impl<'a> Recording<'a> {
         Self { cluster, node, path: cluster.root().join(name) }
     }
 
-    /// Waits until so many frames of a kind were recorded. Not if a process ends before.
+    /// Waits until so many frames of a kind were recorded; when the last of these was. Not if a process ends before.
     ///
     /// # Panics
     /// If neither is so within the limit.
     #[track_caller]
-    pub fn wait_for(&self, limit: Duration, until: &Child, count: usize, is_one: impl Fn(&[u8]) -> bool) -> bool {
+    pub fn wait_for(
+        &self,
+        limit: Duration,
+        until: &Child,
+        count: usize,
+        is_one: impl Fn(&[u8]) -> bool,
+    ) -> Option<SystemTime> {
         let process =
             pidfd_open(Pid::from_child(until), PidfdFlags::empty()).expect("it is there until it is waited for");
         let changes = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK).expect("inotify");
         inotify::add_watch(&changes, &self.path, inotify::WatchFlags::MODIFY).expect("a watch");
         let end = Instant::now() + limit;
-        // First to be told of changes, then a look.
-        while read(&self.path).0.iter().filter(|frame| is_one(frame)).count() < count {
+        let mut has_ended = false;
+        // First to be told of changes, and of the end, then a look.
+        loop {
+            let (frames, _) = read(&self.path);
+            let last = frames.iter().filter(|(_, frame)| is_one(frame)).nth(count.saturating_sub(1));
+            if last.is_some() || has_ended {
+                return last.map(|(time, _)| *time);
+            }
             let left = end.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "neither so many frames nor an end of the process within {limit:?}");
             let left = Timespec::try_from(left).expect("a time");
             let mut events = [&changes, &process].map(|of| PollFd::new(of, PollFlags::IN));
             poll(&mut events, Some(&left)).expect("poll");
-            if !events[1].revents().is_empty() {
-                return false;
-            }
+            has_ended = !events[1].revents().is_empty();
             let mut buffer = [0; 4096];
             let _ = rustix::io::read(&changes, &mut buffer);
         }
-        true
     }
 
     /// Ends it; its frames.

@@ -6,7 +6,7 @@
 //! `cargo xtask soak` does.
 
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use coppice_protocol::ids::{MacAddress, NodeId};
 use coppice_protocol::limits::PMI_PEER_PORT;
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::startup::FENCES;
 
 const NODES: usize = 4;
-const LATENCY: &str = "50ms";
+const LATENCY: Duration = Duration::from_millis(50);
 
 /// The root of a tree, one amid it, and one without others below it.
 const VICTIMS: [usize; 3] = [0, 2, 3];
@@ -59,8 +59,9 @@ fn is_said(frame: &[u8], node: usize) -> bool {
 }
 
 impl Moment {
-    /// Waits until it has come. What a node says may come together in one frame, so that it says less: then not.
-    fn wait(self, recording: &Recording<'_>, node: usize, running: &Child) -> bool {
+    /// Waits until it has come; when that was. What a node says may come together in one frame, so that it says less:
+    /// then not.
+    fn wait(self, recording: &Recording<'_>, node: usize, running: &Child) -> Option<SystemTime> {
         let wait = |count, is_one: &dyn Fn(&[u8]) -> bool| recording.wait_for(STEP_TIME_MAX, running, count, is_one);
         match self {
             Self::Launched => wait(1, &|frame| !comes_from(frame, node) && has(frame, b"exchange")),
@@ -101,15 +102,20 @@ fn dies(cluster: &Cluster, fence: &str, node: usize, moment: Moment) -> bool {
     let recording = Recording::of(cluster, node);
     let mut command = cluster.command(&[&["run".to_owned()][..], &job(fence)].concat());
     let running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("coppice starts");
-    let has_come = moment.wait(&recording, node, &running);
-    if has_come {
+    let seen = moment.wait(&recording, node, &running);
+    if seen.is_some() {
         kill_process(pid, Signal::KILL).expect("kill");
     }
+    let dead = SystemTime::now();
     let ran = finish_child_within(NOTICED_TIME_MAX, running, &title);
     let _ = recording.end();
     if ran.status == 0 {
-        println!("{title}: {}", if has_come { "too late" } else { "did not come" });
+        println!("{title}: {}", if seen.is_some() { "too late" } else { "did not come" });
         assert_done(&ran.text());
+        // Within the way to another and back nothing can have come of what it said.
+        let after = seen.map(|seen| dead.duration_since(seen).unwrap_or_default());
+        let may_be = after.map_or(matches!(moment, Moment::Said(2..)), |after| after >= 4 * LATENCY);
+        assert!(may_be, "{title}: the job ended well, and its node was dead {after:?} after that");
         return false;
     }
     println!("{title}: {}", ran.stderr.trim());
@@ -127,7 +133,8 @@ fn a_node_dies_at_a_step_of_a_start_and_its_job_ends_with_its_name() {
     let seed = usize::try_from(told("COPPICE_SEED").unwrap_or(0)).expect("a number");
     println!("COPPICE_SEED={seed}");
     let is_all = told("COPPICE_MOMENTS").is_some();
-    let cluster = Cluster::up_with(&["--nodes", &NODES.to_string(), "--latency", LATENCY]);
+    let latency = format!("{}ms", LATENCY.as_millis());
+    let cluster = Cluster::up_with(&["--nodes", &NODES.to_string(), "--latency", &latency]);
     let mut died = Vec::new();
     for (number, fence) in FENCES.into_iter().enumerate() {
         let spoken = how_often_each_speaks(&cluster, fence);
