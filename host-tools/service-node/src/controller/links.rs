@@ -73,14 +73,11 @@ impl Links {
 
     /// What it takes to get from one of these nodes to another over the slowest of their links.
     pub(super) fn passage(&self, nodes: impl IntoIterator<Item = NodeId>) -> Passage {
-        let (mut to_ns, mut from_ns, mut byte_ns) = (0, 0, 0);
-        for LinkShapes { to, from } in self.of(nodes, []) {
-            (to_ns, from_ns) = (to.latency_ns.max(to_ns), from.latency_ns.max(from_ns));
-            let limits = [to, from].into_iter().filter_map(|way| way.bandwidth_bits_per_s);
-            byte_ns = limits.map(|bits| 8 * SECOND_NS / bits.max(1)).fold(byte_ns, u64::max);
-        }
+        let links: Vec<LinkShapes> = self.of(nodes, []).collect();
+        let limits = links.iter().flat_map(|link| [link.to, link.from]).filter_map(|way| way.bandwidth_bits_per_s);
+        let byte_ns = limits.map(|bits| 8 * SECOND_NS / bits.max(1)).max().unwrap_or(0);
         let narrow = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
-        Passage { latency_ns: narrow(to_ns.saturating_add(from_ns)), byte_ns: narrow(byte_ns) }
+        Passage { latency_ns: narrow(latency_ns(&links)), byte_ns: narrow(byte_ns) }
     }
 
     /// What those of some nodes and I/O nodes are like.
@@ -108,6 +105,12 @@ impl Links {
             None => String::new(),
         }
     }
+}
+
+/// What a frame takes over one of these links to the switch and over another from it, at most, ns.
+pub(super) fn latency_ns(links: &[LinkShapes]) -> u64 {
+    let longest = |of: fn(&LinkShapes) -> u64| links.iter().map(of).max().unwrap_or(0);
+    longest(|link| link.to.latency_ns).saturating_add(longest(|link| link.from.latency_ns))
 }
 
 fn station(node: NodeId) -> Station {

@@ -14,7 +14,7 @@ use coppice_protocol::text::ByteString;
 
 use super::Controller;
 use super::job::Job;
-use super::links::Links;
+use super::links::{Links, latency_ns};
 use super::requests::Refused;
 use crate::database::ProgramRow;
 use crate::limits::{HOP_NS, LINK_BYTES_PER_SECOND_DEFAULT, STALL_NS};
@@ -166,17 +166,11 @@ impl Bandwidth {
 /// links: nothing gets through a tree faster than through its slowest part.
 pub(super) fn speed(links: impl IntoIterator<Item = LinkShapes>) -> (u64, u32) {
     let shaped = |bits: u64| (bits / 8 - bits / 8 / LINK_SHARE_OF_OTHERS).max(1);
-    let (mut bytes_per_second, mut to_ns, mut from_ns) = (u64::MAX, 0, 0);
-    for LinkShapes { to, from } in links {
-        for direction in [to, from] {
-            let most = direction.bandwidth_bits_per_s.map_or(LINK_BYTES_PER_SECOND_DEFAULT, shaped);
-            bytes_per_second = bytes_per_second.min(most);
-        }
-        // One link to the switch, one from it.
-        (to_ns, from_ns) = (to.latency_ns.max(to_ns), from.latency_ns.max(from_ns));
-    }
-    let latency_ns = to_ns.saturating_add(from_ns).saturating_add(HOP_NS);
-    (bytes_per_second, u32::try_from(latency_ns).unwrap_or(u32::MAX))
+    let links: Vec<LinkShapes> = links.into_iter().collect();
+    let directions = links.iter().flat_map(|link| [link.to, link.from]);
+    let most = directions.map(|way| way.bandwidth_bits_per_s.map_or(LINK_BYTES_PER_SECOND_DEFAULT, shaped));
+    let latency_ns = latency_ns(&links).saturating_add(HOP_NS);
+    (most.min().unwrap_or(u64::MAX), u32::try_from(latency_ns).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use coppice_protocol::ids::{JobId, NodeId, ProgramId, PsetId, Rank};
 use coppice_protocol::personality::{NodeKey, Personality};
 use coppice_protocol::pset::{FromPset, NodeEnds, ToPset};
 use coppice_protocol::retain::RetentionPolicy;
-use coppice_protocol::world::JobKey;
+use coppice_protocol::world::{JobKey, Passage};
 use coppice_qemu::machine::Accelerator;
 
 use super::node::Phase;
@@ -26,10 +26,11 @@ use crate::store::{Found, Held, ProgramStore, Source};
 const RANKS_PER_NODE: u32 = 64;
 const PSET_NODES: u32 = 10;
 
-/// Does nothing and counts what it tells I/O nodes.
+/// Does nothing, counts what it tells I/O nodes, and keeps what it said last of a job's links.
 #[derive(Debug, Default)]
 struct Idle {
     told: u64,
+    passage: Option<Passage>,
 }
 
 impl Plant for Idle {
@@ -40,8 +41,11 @@ impl Plant for Idle {
     fn tell_fabric(&mut self, _request: u64, _orders: &[FabricOrder]) {}
     fn start_io_node(&mut self, _pset: PsetId, _incarnation: Incarnation) {}
     fn kill_io_node(&mut self, _pset: PsetId) {}
-    fn tell(&mut self, _pset: PsetId, _message: &ToPset) {
+    fn tell(&mut self, _pset: PsetId, message: &ToPset) {
         self.told += 1;
+        if let ToPset::Start(job) = message {
+            self.passage = Some(job.world.passage);
+        }
     }
     fn secrets(&mut self) -> Result<Secrets, String> {
         Ok(Secrets { key: NodeKey([7; 32]), seed: [8; 32] })
@@ -74,6 +78,11 @@ struct World {
 impl World {
     /// A cluster on all but one of whose nodes a job has been told to start; another job waits.
     fn new(nodes: u32) -> Self {
+        Self::over(nodes, LinkShape::default())
+    }
+
+    /// One whose links are like that.
+    fn over(nodes: u32, link: LinkShape) -> Self {
         let home = tempfile::tempdir().expect("directory");
         let name = "test".parse().expect("a name");
         let variable = |wanted: &str| (wanted == "COPPICE_HOME").then(|| home.path().as_os_str().to_owned());
@@ -92,7 +101,7 @@ impl World {
             freeze_every_ns: 0,
             host_cores: 2,
             boots_max: 4,
-            link: LinkShape::default(),
+            link,
         };
         let records = Records::new(Box::new(Database::in_memory().expect("database")));
         let now = Now { instant: Instant::now(), realtime_ns: 1 };
@@ -205,4 +214,12 @@ fn ranks_that_are_lost_cost_the_same_however_many_ranks_and_nodes_there_are() {
         assert!(seen <= few_times, "{seen} looks for {} ranks", world.ranks);
         assert_eq!(world.state(), JobState::Ended);
     }
+}
+
+#[test]
+fn who_starts_a_job_is_told_what_its_links_are_like() {
+    let told = |link| World::over(3, link).controller.plant.passage;
+    assert_eq!(told(LinkShape::default()), Some(Passage::default()));
+    let slow = LinkShape { latency_ns: 2_000, bandwidth_bits_per_s: Some(1_000_000), ..LinkShape::default() };
+    assert_eq!(told(slow), Some(Passage { latency_ns: 4_000, byte_ns: 8_000 }));
 }
