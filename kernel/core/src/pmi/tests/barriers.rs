@@ -5,14 +5,16 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use coppice_endpoint::BufferSizes;
-use coppice_protocol::control::Exit;
+use coppice_protocol::control::{Exit, Launch};
 use coppice_protocol::ids::Rank;
 use coppice_protocol::limits::{PMI_ANSWER_BYTES_MAX, PMI_PEER_PORT, PMI_SILENCE_NS, PMI_WATCH_NS};
-use coppice_protocol::pmi::{Conversation, PeerFrames, Server};
+use coppice_protocol::pmi::{Conversation, Fence, PeerFrames, Server};
 use coppice_protocol::text::ByteString;
+use coppice_protocol::world::{Passage, World};
 use spin::Mutex;
 
 use super::{Cluster, MS_NS, Player, SECOND_NS, all};
+use crate::agent::Failures;
 use crate::errno::Errno;
 use crate::executor::{self, run_to_end};
 use crate::files::Ready;
@@ -297,4 +299,41 @@ fn connections_are_there_before_the_first_barrier() {
     // Who meets at once waits for connections, but for all of them at once.
     let [first, second] = took_ns(0);
     assert!(first >= second + LATENCY_NS && first < second + 3 * LATENCY_NS, "{first} {second}");
+}
+
+/// What a launch says of nodes and links is what its job's barriers are chosen by.
+#[test]
+fn a_launch_says_what_barriers_are_walked_under() {
+    let fence = |latency_ns| {
+        let cluster = Cluster::new(4, Faults::default());
+        let launch = cluster.launch_order(0, 4, 1);
+        let passage = Passage { latency_ns, byte_ns: 0 };
+        let world = World { nodes_per_core: 4, passage, ..launch.world.clone() };
+        let pmi = &cluster.nodes[0].pmi;
+        let _seat = pmi.join(&Launch { world, ..launch }.into(), Failures::new(|_| ())).expect("a place");
+        let job = pmi.shared.jobs.lock().values().next().cloned().expect("a job");
+        job.with(|server, _| server.fence()).expect("it goes on")
+    };
+    assert_eq!((fence(0), fence(20_000_000)), (Fence::Tree, Fence::Dissemination));
+}
+
+/// Connections that nothing comes of are given up, and not made again for nothing.
+#[test]
+fn nobody_is_called_ahead_again() {
+    const QUIET_NS: u64 = 100 * SECOND_NS;
+    let cluster = Arc::new(Cluster::new(4, Faults::default()));
+    let players = cluster.start_all(0..4, 1);
+    let frames = run_to_end(async move {
+        for player in &players {
+            player.init().await;
+        }
+        executor::sleep(15 * SECOND_NS).await;
+        let before = cluster.fabric.frames();
+        executor::sleep(QUIET_NS).await;
+        cluster.fabric.frames() - before
+    });
+    // Each tells one other again and again that it is there, who confirms that; and that is all.
+    let words = QUIET_NS.div_ceil(PMI_WATCH_NS);
+    let frames = frames.expect("they go on");
+    assert!(frames <= 4 * 2 * words, "{frames}");
 }
