@@ -4,12 +4,16 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
 const CHROMIUM: &str = "/usr/bin/chromium";
+
+/// How long it may take for anything: longer than it takes to give up on a page.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// It reads from its third and writes to its fourth descriptor.
 const AS_IT_WANTS_THEM: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
@@ -112,11 +116,18 @@ impl Chromium {
         }
         let orders = self.orders.as_mut().context("Chromium has ended")?;
         write!(orders, "{order}\0").and_then(|()| orders.flush()).context("Chromium has ended")?;
+        let end = Instant::now() + ANSWER_TIME_MAX;
         loop {
             let mut message = Vec::new();
-            self.said.read_until(0, &mut message)?;
-            if message.pop() != Some(0) {
-                bail!("Chromium ended at {method}");
+            while message.pop_if(|last| *last == 0).is_none() {
+                self.wait_until(end).with_context(|| format!("Chromium does not do {method}"))?;
+                let said = self.said.fill_buf()?;
+                let count = said.iter().position(|byte| *byte == 0).map_or(said.len(), |end| end + 1);
+                if count == 0 {
+                    bail!("Chromium ended at {method}");
+                }
+                message.extend_from_slice(&said[..count]);
+                self.said.consume(count);
             }
             let mut message: Value = serde_json::from_slice(&message).context("Chromium says no JSON")?;
             if message["id"] == self.orders_given {
@@ -127,13 +138,27 @@ impl Chromium {
             }
         }
     }
+
+    /// Waits until it has said something, or has ended.
+    fn wait_until(&self, end: Instant) -> Result<()> {
+        if self.said.buffer().is_empty() {
+            let left = Timespec::try_from(end.saturating_duration_since(Instant::now()))?;
+            let mut said = [PollFd::new(self.said.get_ref(), PollFlags::IN)];
+            if poll(&mut said, Some(&left))? == 0 {
+                bail!("it has not answered for {} s", ANSWER_TIME_MAX.as_secs());
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Chromium {
     fn drop(&mut self) {
         // With this its other processes end, which a signal to the first would leave.
         self.session = None;
-        let _ = self.order("Browser.close", &json!({}));
+        if self.order("Browser.close", &json!({})).is_err() {
+            let _ = self.child.kill();
+        }
         drop(self.orders.take());
         let _ = self.child.wait();
     }
