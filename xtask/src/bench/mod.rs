@@ -27,7 +27,7 @@ mod slurm;
 mod staging;
 mod threads;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -89,6 +89,11 @@ const GROUPS: &[(&str, Group)] = &[
 /// # Errors
 /// If a cluster cannot be brought up or a measurement fails.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    // Before minutes of measuring rather than behind them.
+    let is_nowhere = |path: &&PathBuf| path.parent().is_some_and(|into| into != Path::new("") && !into.is_dir());
+    if let Some(path) = options.plot.as_ref().filter(is_nowhere) {
+        bail!("cannot write {}: there is no such directory", path.display());
+    }
     if let Some(name) = options.group.as_deref().filter(|name| simulated::NAMES.contains(name)) {
         return simulated::show(name, options.plot.as_deref());
     }
