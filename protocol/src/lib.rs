@@ -35,6 +35,7 @@ pub mod frame;
 pub mod ids;
 pub mod inspect;
 pub mod keep;
+pub mod lease;
 pub mod limits;
 pub mod overlay;
 pub mod personality;

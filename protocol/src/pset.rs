@@ -33,7 +33,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and another one ends the I/O node with an error.
-pub const VERSION: u16 = 21;
+pub const VERSION: u16 = 22;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -235,6 +235,8 @@ pub struct StartJob {
     pub traced: Traced,
     /// As [`crate::control::Launch::core_file`].
     pub core_file: bool,
+    /// Its nodes may have leases of files ([`crate::lease`]); without, each call on a file is made here.
+    pub leases: bool,
     /// As [`crate::control::Launch::outlives_ranks`].
     pub outlives_ranks: bool,
     /// As [`crate::control::Launch::universe`].

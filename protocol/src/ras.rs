@@ -48,6 +48,8 @@ pub enum RasKind {
     DamagedPiece,
     /// What a job's ranks sent to others before they ended is not read: their end waits for it, or it is lost.
     Undelivered,
+    /// A file could not be opened, as a node did not give its lease back.
+    LeaseKept,
     /// A link was cut on request.
     LinkCut,
     /// A link that was cut passes frames again.

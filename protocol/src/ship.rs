@@ -20,10 +20,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::ObjectId;
 use crate::ids::{JobId, ProgramId, Rank};
+use crate::lease::{FileId, Grant};
 use crate::program::tree;
 use crate::text::ByteString;
 
-pub use self::id::{NOTICE_ID, RequestId};
+pub use self::id::{NOTICE_ID, RequestId, SLOTS};
 pub use self::replies::{Connection, Heard, Replies};
 pub use self::requests::{Answered, Requests};
 
@@ -97,8 +98,15 @@ pub enum Call {
     GetObject(ObjectId),
     /// What was put for the rank is on stable storage → [`Reply::Done`].
     SettleObjects,
-    /// Gives a handle back → [`Reply::Done`].
+    /// Gives a handle back → [`Reply::Status`], what the file was then, or [`Reply::Done`].
     Close(Handle),
+    /// Gives a lease back: the rank's node knows nothing of the file any more that others do not → [`Reply::Done`].
+    Return {
+        /// Of which file.
+        file: FileId,
+        /// The lease's number.
+        number: u64,
+    },
     /// pread(2) → [`Reply::Data`].
     Read {
         /// From which file.
@@ -306,6 +314,7 @@ impl Call {
             | Self::List { .. }
             | Self::ReadLink(_)
             | Self::Resolve(_)
+            | Self::Return { .. }
             | Self::SeekData { .. } => false,
             Self::Open { .. }
             | Self::PutObject
@@ -342,6 +351,16 @@ pub enum Notice {
     Output(Owner),
     /// There is standard input to read, or its end.
     Input(Owner),
+    /// Somebody wants a file of which the node has a lease, for this job: it is to be given back ([`Call::Return`]). It
+    /// is said again on the next connection.
+    Recall {
+        /// For which job.
+        job: JobId,
+        /// Of which file.
+        file: FileId,
+        /// The lease's number.
+        number: u64,
+    },
 }
 
 /// A new file time.
@@ -391,6 +410,8 @@ pub enum Reply {
         handle: Handle,
         /// What it is.
         status: FileStatus,
+        /// The lease that the node has of it from now on, in place of any before. `None`: no other than before.
+        grant: Option<Grant>,
     },
     /// What a file is.
     Status(FileStatus),

@@ -106,6 +106,20 @@ pub struct Submission {
     /// It has a performance overlay from its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlay: Option<OverlayWish>,
+    /// Where its calls on files are made.
+    #[serde(default)]
+    pub io: FileCalls,
+}
+
+/// Where a job's calls on files are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileCalls {
+    /// On its nodes, as far as they know the answer: they keep what they have read for as long as nobody writes it.
+    #[default]
+    Leased,
+    /// At the I/O node, every one of them.
+    Strict,
 }
 
 /// A rank that has started a job.
@@ -162,6 +176,7 @@ impl Submission {
             spawned_by: None,
             checkpoint_policy: None,
             overlay: None,
+            io: FileCalls::default(),
         }
     }
 

@@ -211,6 +211,7 @@ fn submission(run: &Run) -> anyhow::Result<Submission> {
         spawned_by: None,
         checkpoint_policy: run.automatic.policy().map_err(|wrong| anyhow!(wrong))?,
         overlay: run.overlay.wish()?,
+        io: run.io.into(),
     })
 }
 

@@ -8,7 +8,7 @@
 //! - `regions` has what is to be done with nodes' regions.
 //! - `jobs` and `ranks` have the jobs, `start` how they come to be, `orders` what the service node wants of them.
 //! - `control` hears what nodes say of themselves and their ranks, `ship` their system calls; a call that is under way
-//!   is a record (`calls`).
+//!   is a record (`calls`). `leases` has what nodes may know of files without asking.
 //! - `outbox` has what the service node is to be told, `timers` what is due when.
 
 mod calls;
@@ -18,6 +18,7 @@ mod ending;
 mod input;
 mod jobs;
 mod keeps;
+mod leases;
 mod lines;
 mod nodes;
 mod orders;
@@ -51,6 +52,7 @@ use self::effect::Effects;
 use self::ending::{Closing, Stopping};
 use self::jobs::Jobs;
 use self::keeps::Keeps;
+use self::leases::FileLeases;
 use self::lines::Lines;
 use self::nodes::Nodes;
 use self::outbox::Outbox;
@@ -86,6 +88,7 @@ pub struct Machine {
     regions: Regions,
     places: Places,
     calls: Calls,
+    leases: FileLeases,
     closing: Closing,
     bad_peers: BadPeers,
     outbox: Outbox,
@@ -187,6 +190,7 @@ impl Machine {
                 Timer::Return(loss) => self.look_for_return(loss, now),
                 Timer::Opening(place) => self.opening_is_late(place),
                 Timer::Closing(place, rank) => self.closed(place, rank, now),
+                Timer::Recall(call, file) => self.recall_is_late(call, file, now),
                 Timer::Stop => self.stopped(),
             }
         }

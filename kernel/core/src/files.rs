@@ -9,6 +9,7 @@
 
 pub(crate) mod asks;
 mod buffer;
+pub(crate) mod cache;
 mod channel;
 mod closer;
 pub(crate) mod counters;

@@ -177,6 +177,7 @@ impl Life {
             load::prepare(order, &client, &job, &node).await.map_err(End::not_started)?;
         let (space, stack) = load::load(order, &own.environment, &image, &job, &node).map_err(End::not_started)?;
         let files = descriptors(&client, &self.seat, &node.quota).map_err(no_memory)?;
+        let closer = Closer::new(client.clone(), Arc::clone(&job.cache));
         let process = Arc::new(Process {
             threads: Arc::new(identity.threads(&order.world, thread::LIFE_BYTES)),
             signals: Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
@@ -188,7 +189,7 @@ impl Life {
             job,
             offered: Offered::none(&node.quota),
             node,
-            closer: Closer::new(client.clone()),
+            closer,
             files: Mutex::new(LockLevel::Descriptors, files),
             client,
             space: Mutex::new(LockLevel::Space, space),
@@ -281,8 +282,14 @@ impl Life {
             return report::of_nothing(job, rank, end);
         };
         process.closer.abandon();
-        let report = report::of(process, end, self.launch_ns, self.run_ns);
+        let mut report = report::of(process, end, self.launch_ns, self.run_ns);
         process.job.ended(process);
+        // Its descriptors may hold files for a while yet; nothing that was in these is to be left then.
+        if process.job.processes().is_empty()
+            && let Some(errno) = process.job.cache.end()
+        {
+            report.reason.get_or_insert_with(|| format!("what it wrote to a file is lost: {errno}"));
+        }
         let retention = match executor::in_turns(cut_back(Arc::clone(process), Arc::clone(retention))).await {
             Ok(retained) => retained,
             // There are too many tasks for it to have one of its own.
@@ -365,6 +372,8 @@ async fn run(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
     {
         end = ended;
     }
+    // What it wrote is there when its end is heard of.
+    process.job.cache.settle().await;
     process.timers.stop();
     drop(watched);
     Ran::ToItsEnd(end)

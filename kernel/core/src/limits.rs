@@ -34,6 +34,20 @@ pub const LOCK_BYTES: usize = 128;
 /// Locks of files that are among what a process is charged with.
 pub const LOCKS_FREE: usize = 8;
 
+/// Files of the I/O node of which a job's ranks on a node know something; of those that are closed, the one that was
+/// closed first is forgotten. So many more may be known as are open.
+pub const FILES_KNOWN_MAX: usize = 512;
+
+/// Bytes of a file, and of all files of a job's ranks on a node, that were written and are not at the I/O node yet; who
+/// writes more waits. (Of a file that has none some may always be.)
+pub const UNWRITTEN_BYTES_MAX: u64 = 2 * 1024 * 1024;
+
+/// See [`UNWRITTEN_BYTES_MAX`].
+pub const JOB_UNWRITTEN_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// How long bytes that were written wait for more, ns; then they are written back.
+pub const WRITE_BACK_NS: u64 = 250_000_000;
+
 /// Timers of timer_create(2) that a process has. Beyond, `EAGAIN`.
 pub const TIMERS_MAX: usize = 64;
 
@@ -163,7 +177,7 @@ pub const CUT_MOMENT_NS: u64 = 2_000_000;
 pub const THREAD_EXTRA_BYTES: usize = 2048;
 
 /// What a part of a transfer is charged with beside its bytes, bytes: its call to the I/O node, and who waits for that.
-pub const PART_CALL_BYTES: usize = 1280;
+pub const PART_CALL_BYTES: usize = 1344;
 
 /// What a call for pages of the program takes while it waits, bytes: charged with the pages.
 pub const PAGES_CALL_BYTES: usize = 2048;

@@ -27,17 +27,20 @@ use alloc::vec::Vec;
 
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::session::{Channel, Frame};
-use coppice_protocol::ship::{Call, NOTICE_ID, Owner, Request};
+use coppice_protocol::lease::FileId;
+use coppice_protocol::ship::{Call, NOTICE_ID, Notice, Owner, Request};
 use spin::Once;
 
 pub(crate) use self::bell::{Bell, Bells};
 pub(crate) use self::pages::ProgramFile;
 pub use self::pending::Answer;
+pub(crate) use self::pending::Taker;
 pub(crate) use self::print::Printing;
 pub use self::scrub::Delivery;
 
-use self::pending::{Pending, State};
+use self::pending::{Caller, Pending, State, Taken};
 use crate::errno::Errno;
+use crate::files::cache::FileCache;
 use crate::executor::{self, Either, WaitQueue, oneshot, race};
 use crate::net::{Backoff, Credentials, Dial, Link, LinkError};
 use crate::sync::{LockLevel, Mutex};
@@ -128,23 +131,34 @@ impl Ship {
     fn hear(&self, frame: Frame) {
         if frame.id == NOTICE_ID {
             match frame.message() {
-                Ok(notice) => self.shared.state.lock().ring(notice),
+                Ok(ref notice @ (Notice::Output(owner) | Notice::Input(owner))) => {
+                    self.shared.state.lock().ring(owner, notice);
+                }
+                Ok(Notice::Recall { job, file, number }) => self.recall(job, file, number),
                 Err(error) => log::warn!("ship: a notice that this node does not understand: {error}"),
             }
             return;
         }
-        let answered = {
+        let (answered, refused) = {
             let mut state = self.shared.state.lock();
             let answered = state.answer(frame);
             state.send_waiting();
-            answered
+            (answered, state.take_refused())
         };
         match answered {
-            Ok(true) => {}
+            Ok((true, taken)) => taken.into_iter().for_each(Taken::give),
             // What is waited for until a job has left nothing behind.
-            Ok(false) => self.shared.changed.wake_all(),
+            Ok((false, _)) => self.shared.changed.wake_all(),
             Err(error) => log::warn!("ship: {error}"),
         }
+        refused.into_iter().for_each(Taken::give);
+    }
+
+    /// A lease is to be given back.
+    fn recall(&self, job: JobId, file: FileId, number: u64) {
+        // A job that has no rank here has no lease either.
+        let Some((cache, owner)) = self.shared.state.lock().cache_of(job) else { return };
+        cache.recall(&self.client(job, owner.rank), file, number);
     }
 
     fn change<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
@@ -158,7 +172,12 @@ impl Ship {
         loop {
             let due_ns = self.shared.changed.wait_until(|| self.shared.state.lock().first_overdue_ns()).await;
             executor::sleep_until(due_ns).await;
-            self.shared.state.lock().fail_overdue(executor::now_ns());
+            let refused = {
+                let mut state = self.shared.state.lock();
+                state.fail_overdue(executor::now_ns());
+                state.take_refused()
+            };
+            refused.into_iter().for_each(Taken::give);
         }
     }
 }
@@ -200,18 +219,44 @@ impl Client {
     /// Queues a request, and sends it if there is a place for it.
     fn queue(&self, call: Call, bulk: pending::Bulk) -> oneshot::Receiver<Answer> {
         let (caller, receiver) = oneshot::channel();
+        self.push(call, bulk, Caller::Task(caller), false);
+        receiver
+    }
+
+    fn push(&self, call: Call, bulk: pending::Bulk, caller: Caller, is_owed: bool) {
         let request = Request { owner: self.owner, call };
-        let is_connected = {
+        let pending = Pending { request, bulk, caller, since_ns: executor::now_ns() };
+        let (is_connected, refused) = {
             let mut state = self.shared.state.lock();
-            state.push(Pending { request, bulk, caller: Some(caller), since_ns: executor::now_ns() });
+            if is_owed { state.push_owed(pending) } else { state.push(pending) }
             state.send_waiting();
-            state.link().is_some()
+            (state.link().is_some(), state.take_refused())
         };
+        refused.into_iter().for_each(Taken::give);
         if !is_connected {
             // It is to be seen to that it does not wait for ever.
             self.shared.changed.wake_all();
         }
-        receiver
+    }
+
+    /// As [`Self::call`], but nobody waits: the answer is given to `taker`.
+    pub(crate) fn ask_for(&self, call: Call, taker: Box<dyn Taker>) {
+        self.push(call, None, Caller::Taker(taker), false);
+    }
+
+    /// The same for what others wait for, which goes first: what was not written yet.
+    pub(crate) fn owe(&self, call: Call, bulk: Vec<u8>, taker: Box<dyn Taker>) {
+        self.push(call, pending::share(bulk), Caller::Taker(taker), true);
+    }
+
+    /// Gives a lease back.
+    pub(crate) fn give_back(&self, file: FileId, number: u64) {
+        self.push(Call::Return { file, number }, None, Caller::Nobody, true);
+    }
+
+    /// The ranks of its job here know files by this.
+    pub(crate) fn has_cache(&self, cache: &Arc<FileCache>) {
+        self.shared.state.lock().has_cache(self.owner.job, cache);
     }
 
     /// Gives up every call of this rank: nobody waits for its reply any more, and its place is others' when that has

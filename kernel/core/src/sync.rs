@@ -60,6 +60,10 @@ pub(crate) enum LockLevel {
     Space,
     /// Memory that several processes show.
     Shared,
+    /// Which files of the I/O node a job knows.
+    KnownFiles,
+    /// What is known of one.
+    KnownFile,
     /// What is kept of programs that have ended.
     Retention,
     /// Tables that are taken apart.

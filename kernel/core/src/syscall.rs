@@ -11,6 +11,7 @@
 mod activity;
 mod advise;
 mod at_once;
+mod cached;
 mod attributes;
 mod descriptors;
 mod directories;

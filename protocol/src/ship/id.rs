@@ -1,6 +1,9 @@
 //! Which request a frame is about.
 
-use crate::limits::REQUESTS_IN_FLIGHT_MAX;
+use crate::limits::{REQUESTS_IN_FLIGHT_MAX, REQUESTS_OWED_MAX};
+
+/// A node's slots.
+pub const SLOTS: usize = REQUESTS_IN_FLIGHT_MAX + REQUESTS_OWED_MAX;
 
 /// The id of frames that are no answers: [`super::Notice`].
 pub const NOTICE_ID: u64 = 0;
@@ -8,9 +11,9 @@ pub const NOTICE_ID: u64 = 0;
 /// Bits of an id that name the slot.
 const SLOT_BITS: u32 = 8;
 
-const _: () = assert!(REQUESTS_IN_FLIGHT_MAX <= 1 << SLOT_BITS);
+const _: () = assert!(SLOTS <= 1 << SLOT_BITS);
 
-/// A node's request. A node has [`REQUESTS_IN_FLIGHT_MAX`] slots, each with one request under way at most; that of a
+/// A node's request. A node has [`SLOTS`] slots, each with one request under way at most; that of a
 /// slot is told from the ones before it by its number, which grows for as long as the node is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId {
@@ -19,7 +22,7 @@ pub struct RequestId {
 }
 
 impl RequestId {
-    /// The request of this number, from 1 on, in a slot below [`REQUESTS_IN_FLIGHT_MAX`].
+    /// The request of this number, from 1 on, in a slot below [`SLOTS`].
     #[must_use]
     pub const fn new(slot: usize, number: u64) -> Self {
         Self { slot, number }
@@ -29,7 +32,7 @@ impl RequestId {
     #[must_use]
     pub const fn of_frame(id: u64) -> Option<Self> {
         let (slot, number) = ((id & ((1 << SLOT_BITS) - 1)) as usize, id >> SLOT_BITS);
-        if slot < REQUESTS_IN_FLIGHT_MAX && number > 0 { Some(Self { slot, number }) } else { None }
+        if slot < SLOTS && number > 0 { Some(Self { slot, number }) } else { None }
     }
 
     /// The id of its frames.

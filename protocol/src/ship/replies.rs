@@ -7,13 +7,12 @@
 
 use alloc::vec::Vec;
 
-use super::{Reply, RequestId};
-use crate::limits::REQUESTS_IN_FLIGHT_MAX;
+use super::{Reply, RequestId, SLOTS};
 
 /// The requests of one boot of a node.
 #[derive(Debug, Default)]
 pub struct Replies {
-    slots: [Slot; REQUESTS_IN_FLIGHT_MAX],
+    slots: [Slot; SLOTS],
     connections: u64,
 }
 

@@ -4,6 +4,10 @@
 //! keeps nobody else's waiting longer than one with a single thread. Of several ranks none has more than
 //! [`REQUESTS_PER_RANK_MAX`] under way, so that calls of one that take long leave places to the others.
 //!
+//! **Owed.** What others wait for – bytes of a file that were not written yet, a lease that is given back – goes before
+//! all that, and has [`REQUESTS_OWED_MAX`] places of its own: requests that wait for it at the I/O node cannot keep it
+//! from going.
+//!
 //! **Once.** A request keeps its id until it is answered. When the connection breaks, all that are under way are said
 //! again on the next one, under the same ids; the I/O node's [`super::Replies`] knows them. So a call is never lost
 //! with a connection, and never made twice.
@@ -12,8 +16,11 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Bound::{Excluded, Unbounded};
 
-use super::{Owner, RequestId};
+use super::{Owner, RequestId, SLOTS};
 use crate::limits::{REQUESTS_IN_FLIGHT_MAX, REQUESTS_PER_RANK_MAX};
+
+#[cfg(doc)]
+use crate::limits::REQUESTS_OWED_MAX;
 
 /// Requests of a node's ranks. `R` is what the node knows of one.
 #[derive(Debug)]
@@ -22,9 +29,11 @@ pub struct Requests<R> {
     waiting: BTreeMap<Owner, VecDeque<R>>,
     /// How many wait in all queues: mostly none, as a call goes at once.
     waiting_count: usize,
+    /// What others wait for, in order.
+    owed: VecDeque<(Owner, R)>,
     /// Whose request went last.
     last: Option<Owner>,
-    slots: [Slot<R>; REQUESTS_IN_FLIGHT_MAX],
+    slots: [Slot<R>; SLOTS],
     /// Requests that went, of all slots.
     sent: u64,
 }
@@ -70,8 +79,8 @@ impl<R> Requests<R> {
     /// None yet.
     #[must_use]
     pub const fn new() -> Self {
-        let slots = [const { Slot { number: 0, state: SlotState::Free } }; REQUESTS_IN_FLIGHT_MAX];
-        Self { waiting: BTreeMap::new(), waiting_count: 0, last: None, slots, sent: 0 }
+        let slots = [const { Slot { number: 0, state: SlotState::Free } }; SLOTS];
+        Self { waiting: BTreeMap::new(), waiting_count: 0, owed: VecDeque::new(), last: None, slots, sent: 0 }
     }
 
     /// Adds a request behind the others of its rank.
@@ -80,13 +89,25 @@ impl<R> Requests<R> {
         self.waiting_count += 1;
     }
 
+    /// Adds a request for which others wait.
+    pub fn push_owed(&mut self, owner: Owner, request: R) {
+        self.owed.push_back((owner, request));
+    }
+
     /// The request that is to be sent now, with its id; it is under way from now on. `None`: nothing waits, or there is
     /// no place. `ranks`: how many the node has.
     pub fn next(&mut self, ranks: usize) -> Option<(RequestId, &mut R)> {
+        if !self.owed.is_empty() {
+            // The last ones are nobody else's.
+            let index = self.slots.iter().rposition(|slot| matches!(slot.state, SlotState::Free))?;
+            let (owner, request) = self.owed.pop_front()?;
+            return self.send(index, owner, request);
+        }
         if self.waiting_count == 0 {
             return None;
         }
-        let index = self.slots.iter().position(|slot| matches!(slot.state, SlotState::Free))?;
+        let shared = &self.slots[..REQUESTS_IN_FLIGHT_MAX];
+        let index = shared.iter().position(|slot| matches!(slot.state, SlotState::Free))?;
         let has_share = |owner| ranks <= 1 || self.under_way_of(owner) < REQUESTS_PER_RANK_MAX;
         let after = self.last.map_or(Unbounded, Excluded);
         let mut in_turn = self.waiting.range((after, Unbounded)).chain(&self.waiting);
@@ -99,6 +120,11 @@ impl<R> Requests<R> {
             *queue = VecDeque::new();
         }
         self.last = Some(owner);
+        self.send(index, owner, request)
+    }
+
+    /// A request is under way from now on, in that slot.
+    fn send(&mut self, index: usize, owner: Owner, request: R) -> Option<(RequestId, &mut R)> {
         self.sent += 1;
         let slot = self.slots.get_mut(index)?;
         slot.number += 1;
@@ -144,6 +170,7 @@ impl<R> Requests<R> {
 
     /// Nobody waits for the answers to a rank's requests any more; those that did not go never will.
     pub fn forget(&mut self, wanted: Owner) {
+        self.owed.retain(|(owner, _)| *owner != wanted);
         let gone = self.waiting.remove(&wanted);
         self.waiting_count -= gone.map_or(0, |queue| queue.len());
         for slot in &mut self.slots {
@@ -161,6 +188,13 @@ impl<R> Requests<R> {
                 && let SlotState::UnderWay { request, .. } = core::mem::replace(&mut slot.state, SlotState::Forgotten)
             {
                 given_up.push(request);
+            }
+        }
+        for _ in 0..self.owed.len() {
+            match self.owed.pop_front() {
+                Some((_, request)) if is_over(&request) => given_up.push(request),
+                Some(owed) => self.owed.push_back(owed),
+                None => {}
             }
         }
         for queue in self.waiting.values_mut() {
@@ -184,7 +218,7 @@ impl<R> Requests<R> {
             SlotState::UnderWay { request, .. } => Some(request),
             SlotState::Free | SlotState::Forgotten => None,
         });
-        under_way.chain(self.waiting.values().flatten())
+        under_way.chain(self.owed.iter().map(|(_, request)| request)).chain(self.waiting.values().flatten())
     }
 
     /// Whether answers are still to come that nobody waits for.

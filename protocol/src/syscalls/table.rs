@@ -21,7 +21,7 @@ macro_rules! for_each_call {
                 "regular files and directories of the job's root, and what the node has of `/dev`, `/proc`, \
                  `/sys`; opening `/proc/self/fd/N` gives the same open file; new files of the host get no bits \
                  for set-user-ID and set-group-ID";
-            3 CLOSE close(Fd) Int, AtOnce, Waits;
+            3 CLOSE close(Fd) Int, Tried, Waits;
             4 STAT stat(Path, Pointer) Int, Shipped, Waits;
             5 FSTAT fstat(Fd, Pointer) Int, Shipped, Waits;
             6 LSTAT lstat(Path, Pointer) Int, Shipped, Waits;

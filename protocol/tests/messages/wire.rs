@@ -324,6 +324,7 @@ fn pset() {
         staged_files: vec!["s".into()],
         traced: Traced::None,
         core_file: false,
+        leases: true,
         outlives_ranks: false,
         universe: 12,
         origin: Some(Box::new(origin())),

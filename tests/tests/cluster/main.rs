@@ -39,6 +39,7 @@ mod jobs;
 mod kept;
 mod kept_output;
 mod killed;
+mod leases;
 mod likeness;
 mod links;
 mod metrics;

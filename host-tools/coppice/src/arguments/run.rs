@@ -86,6 +86,10 @@ pub(crate) struct Run {
     /// What becomes of the job when a rank ends that speaks PMI and has not finalized, or a node is lost
     #[arg(long, value_enum, default_value_t = OnRankFailure::End, value_name = "WHAT")]
     pub(crate) on_rank_failure: OnRankFailure,
+    /// Where calls on files are made: `leased`, on the nodes as far as they know the answer, which is as on one machine, or
+    /// `strict`, each one at the I/O node
+    #[arg(long, value_enum, default_value_t = FileCalls::Leased, value_name = "WAY")]
+    pub(crate) io: FileCalls,
     /// How ranks come to know what others have put: `full`, with every barrier, or `direct`, when they ask for it
     /// [default: full in jobs of at most 4096 ranks]
     #[arg(long, value_name = "WAY", help_heading = "Start of MPI programs")]
@@ -160,6 +164,24 @@ impl From<OnRankFailure> for job::OnRankFailure {
         match what {
             OnRankFailure::End => Self::End,
             OnRankFailure::Continue => Self::Continue,
+        }
+    }
+}
+
+/// Where a job's calls on files are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FileCalls {
+    /// On the nodes, as far as they know the answer
+    Leased,
+    /// At the I/O node
+    Strict,
+}
+
+impl From<FileCalls> for job::FileCalls {
+    fn from(what: FileCalls) -> Self {
+        match what {
+            FileCalls::Leased => Self::Leased,
+            FileCalls::Strict => Self::Strict,
         }
     }
 }

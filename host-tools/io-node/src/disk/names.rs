@@ -10,9 +10,14 @@ pub(super) fn execute(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
     let reply = match call {
         Call::Open { at, flags, mode } => {
             let (handle, status) = files.open(&at, flags, mode)?;
-            Reply::Opened { handle, status }
+            Reply::Opened { handle, status, grant: None }
         }
-        Call::Close(handle) => done(files.close(handle))?,
+        // What it was when it was closed, if that can be had.
+        Call::Close(handle) => {
+            let status = files.handle_stat(handle);
+            done(files.close(handle))?;
+            status.map_or(Reply::Done, Reply::Status)
+        }
         Call::Stat { at, follow } => Reply::Status(files.stat(&at, follow)?),
         Call::HandleStat(handle) => Reply::Status(files.handle_stat(handle)?),
         Call::FileSystem(at) => Reply::FileSystem(files.file_system(&at)?),
@@ -42,6 +47,7 @@ pub(super) fn execute(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
         }
         Call::SetFlags { file, flags } => done(files.set_flags(file, flags))?,
         Call::Pages { .. }
+        | Call::Return { .. }
         | Call::Read { .. }
         | Call::Write { .. }
         | Call::PutObject

@@ -6,12 +6,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use coppice_protocol::ids::{NodeId, Rank};
 use coppice_protocol::session::Identity;
-use coppice_protocol::ship::{Call, Owner, Reply, RequestId};
+use coppice_protocol::ship::{Call, Handle, Owner, Reply, RequestId};
 use rustix::io::Errno;
 
 use super::effect::{Answer, Effect, PlaceId};
 use super::jobs::Job;
+use super::leases::Opening;
 use super::{Machine, Now};
 use crate::limits::{BLOCKING_THREADS_PER_JOB_MAX, BLOCKING_THREADS_PER_RANK_MAX};
 
@@ -29,6 +31,20 @@ struct UnderWay {
     /// It was answered already.
     is_answered: bool,
     stage: Stage,
+    about: About,
+}
+
+/// What it means for files that nodes have leases of.
+#[derive(Debug)]
+enum About {
+    /// Nothing.
+    Nothing,
+    /// It opens one.
+    Open(Box<Opening>),
+    /// It closes one.
+    Close(Handle),
+    /// It looks at one that is not open, and is to be made again if somebody has not written all of it.
+    Look(Call),
 }
 
 /// Where it is.
@@ -40,6 +56,8 @@ enum Stage {
     InLine,
     /// On a thread that may wait for the disk.
     OnThread,
+    /// Done, until others have given leases back.
+    ForLease,
 }
 
 /// Those of a rank, or of a job, that have a thread or stand in line for one.
@@ -90,6 +108,38 @@ impl Calls {
     pub(super) fn count(&self) -> usize {
         self.table.len()
     }
+
+    /// One that opens a file and is not answered yet: where its rank is, and whose it is.
+    pub(super) fn opening(&mut self, id: CallId) -> Option<(NodeId, PlaceId, Owner, &mut Opening)> {
+        let call = self.table.get_mut(&id).filter(|call| !call.is_answered)?;
+        let About::Open(opening) = &mut call.about else { return None };
+        Some((call.identity.node, call.place, call.owner, opening))
+    }
+
+    /// One that looks at a file and is not answered yet: where its rank is, and whose it is.
+    pub(super) fn looking(&self, id: CallId) -> Option<(NodeId, PlaceId, Owner)> {
+        let call = self.table.get(&id).filter(|call| !call.is_answered && matches!(call.about, About::Look(_)))?;
+        Some((call.identity.node, call.place, call.owner))
+    }
+
+    /// One does not wait any more.
+    pub(super) fn goes_out(&mut self, id: CallId) {
+        if let Some(call) = self.table.get_mut(&id) {
+            call.stage = Stage::Out;
+        }
+    }
+
+    /// One waits for leases.
+    pub(super) fn waits_for_lease(&mut self, id: CallId) {
+        if let Some(call) = self.table.get_mut(&id) {
+            call.stage = Stage::ForLease;
+        }
+    }
+
+    /// Whether one waits for leases.
+    pub(super) fn is_waiting_for_lease(&self, id: CallId) -> bool {
+        self.table.get(&id).is_some_and(|call| call.stage == Stage::ForLease && !call.is_answered)
+    }
 }
 
 /// What a call needs outside.
@@ -106,13 +156,25 @@ impl Machine {
         &mut self,
         identity: Identity,
         request: RequestId,
-        (owner, place): (Owner, PlaceId),
-        what: Outside,
+        (owner, place, has_leases): (Owner, PlaceId, bool),
+        mut what: Outside,
     ) {
         self.calls.begun += 1;
         let id = CallId(self.calls.begun);
         let rank = owner.rank;
-        let call = UnderWay { identity, request, owner, place, is_answered: false, stage: Stage::Out };
+        let about = match &mut what {
+            Outside::Names(Call::Open { flags, .. }) if has_leases => match Opening::of(*flags) {
+                Some((opening, opened_with)) => {
+                    *flags = opened_with;
+                    About::Open(Box::new(opening))
+                }
+                None => About::Nothing,
+            },
+            Outside::Names(Call::Close(handle)) if has_leases => About::Close(*handle),
+            Outside::Names(call @ Call::Stat { .. }) if has_leases => About::Look(call.clone()),
+            _ => About::Nothing,
+        };
+        let call = UnderWay { identity, request, owner, place, is_answered: false, stage: Stage::Out, about };
         self.calls.table.insert(id, call);
         self.effects.push(match what {
             Outside::Data(call, bulk) => Effect::Try { id, place, rank, call, bulk },
@@ -145,9 +207,34 @@ impl Machine {
         }
     }
 
-    /// A call is done.
+    /// A call is done, or a step of one.
     pub fn done(&mut self, id: CallId, answer: Answer, now: Now) {
+        let answer = match self.calls.opening(id) {
+            Some(_) => self.open_goes_on(id, answer, now),
+            None => self.look_goes_on(id, answer, now),
+        };
+        if let Some(answer) = answer {
+            self.finish(id, answer, now);
+        }
+    }
+
+    /// A call that waited for leases is made again.
+    pub(super) fn look_again(&mut self, id: CallId) {
+        let Some(call) = self.calls.table.get_mut(&id) else { return };
+        let About::Look(look) = &call.about else { return };
+        call.stage = Stage::Out;
+        let (place, rank, call) = (call.place, call.owner.rank, look.clone());
+        self.effects.push(Effect::Names { id, place, rank, call });
+    }
+
+    /// A call is done, with this answer.
+    pub(super) fn finish(&mut self, id: CallId, answer: Answer, now: Now) {
         let Some(call) = self.calls.table.remove(&id) else { return };
+        if let About::Close(handle) = call.about {
+            let status = if let (Reply::Status(status), _) = &answer { Some(status) } else { None };
+            let party = Self::party(call.identity.node, call.place, call.owner.job);
+            self.closed_handle((party, call.owner.rank), handle, status, now);
+        }
         if call.stage == Stage::OnThread
             && let Some(job) = self.jobs.at(call.owner.job, call.place)
         {
@@ -157,6 +244,25 @@ impl Machine {
         if !call.is_answered {
             self.answer(call.identity, call.request, answer, now);
         }
+    }
+
+    /// Closes a file that nobody knows of.
+    pub(super) fn close_unknown(&mut self, opened_by: CallId, handle: Handle) {
+        let Some(UnderWay { identity, request, owner, place, .. }) = self.calls.table.get(&opened_by) else { return };
+        let call = UnderWay {
+            identity: *identity,
+            request: *request,
+            owner: *owner,
+            place: *place,
+            is_answered: true,
+            stage: Stage::Out,
+            about: About::Nothing,
+        };
+        let (place, rank): (PlaceId, Rank) = (call.place, call.owner.rank);
+        self.calls.begun += 1;
+        let id = CallId(self.calls.begun);
+        self.calls.table.insert(id, call);
+        self.effects.push(Effect::Names { id, place, rank, call: Call::Close(handle) });
     }
 
     /// A rank has ended: its calls are answered, and those that were not begun are not any more.
@@ -172,8 +278,10 @@ impl Machine {
             leave_lines(job, owner, owed.iter().filter(|owed| in_line(owed.1)).map(|owed| owed.0));
         }
         for (id, stage, identity, request) in owed {
-            if in_line(stage) {
+            if stage != Stage::Out && stage != Stage::OnThread {
                 self.calls.table.remove(&id);
+            }
+            if in_line(stage) {
                 self.effects.push(Effect::Cancel(id));
             }
             self.answer(identity, request, failed(Errno::IO), now);

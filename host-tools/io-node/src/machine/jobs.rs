@@ -110,6 +110,11 @@ impl Job {
         self.spec.input_rank == Some(rank)
     }
 
+    /// Whether its nodes may have leases of files.
+    pub(super) fn has_leases(&self) -> bool {
+        self.spec.leases
+    }
+
     /// Whether it has ranks on a node, ended or not.
     pub(super) fn is_on(&self, node: NodeId) -> bool {
         self.ranks.on(node).is_some()

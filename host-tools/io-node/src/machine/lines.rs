@@ -302,8 +302,9 @@ impl Machine {
             self.end_line(earlier, &LineError::Cut("the node connected again"), now);
         }
         self.check_ready(identity, now);
-        if channel == Channel::Control {
-            self.heartbeat(id, now);
+        match channel {
+            Channel::Control => self.heartbeat(id, now),
+            Channel::Ship => self.recall_again(identity.node),
         }
         Ok(())
     }

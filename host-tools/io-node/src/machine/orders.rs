@@ -73,6 +73,7 @@ impl Machine {
         let Some(node) = job.ranks.end(owner.rank) else { return false };
         job.output.leave(owner.rank);
         self.owe_nothing(owner, place, now);
+        self.closed_all(node, place, owner, now);
         if is_open {
             self.effects.push(Effect::Close { place, rank: owner.rank, node });
         }
@@ -84,7 +85,8 @@ impl Machine {
     pub(super) fn tell_printers(&mut self, job: JobId) {
         let told = self.jobs.get_mut(job).map(|job| job.output.take_told()).unwrap_or_default();
         for rank in told {
-            self.notify(Notice::Output(Owner { job, rank }));
+            let owner = Owner { job, rank };
+            self.notify(owner, &Notice::Output(owner));
         }
     }
 
@@ -94,7 +96,7 @@ impl Machine {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let is_wanted = job.input.push(bytes);
         if let Some(owner) = job.input_rank().filter(|_| is_wanted).map(|rank| rank.owner) {
-            self.notify(Notice::Input(owner));
+            self.notify(owner, &Notice::Input(owner));
         }
     }
 
@@ -105,12 +107,18 @@ impl Machine {
         self.tell_printers(id);
     }
 
-    fn notify(&mut self, notice: Notice) {
-        let (Notice::Output(owner) | Notice::Input(owner)) = notice;
+    fn notify(&mut self, owner: Owner, notice: &Notice) {
         let rank = self.jobs.get(owner.job).and_then(|job| job.ranks.get(owner.rank));
-        let line = rank.and_then(|rank| self.nodes.ship_of(rank.node));
+        if let Some(node) = rank.map(|rank| rank.node) {
+            self.notify_node(node, notice);
+        }
+    }
+
+    /// The same to a node.
+    pub(super) fn notify_node(&mut self, node: NodeId, notice: &Notice) {
+        let line = self.nodes.ship_of(node);
         // Without a connection, the node asks again when it has one.
-        let sent = line.map(|line| self.send(line, NOTICE_ID, &notice, Vec::new()));
+        let sent = line.map(|line| self.send(line, NOTICE_ID, notice, Vec::new()));
         if let Some(Err(error)) = sent {
             tracing::debug!(%error, ?notice, "notice was not sent");
         }

@@ -13,6 +13,8 @@ pub struct Remains {
     pub openings: usize,
     /// Calls that are done outside.
     pub calls: usize,
+    /// Ranks that have files open of which there may be leases, and such files that are waited for.
+    pub files: usize,
     /// Ends of ranks that are not told.
     pub ends: usize,
     /// Files that nodes are to keep.
@@ -31,6 +33,7 @@ impl Machine {
             places,
             openings,
             calls: self.calls.count(),
+            files: self.leases.count(),
             ends: self.closing.count(),
             keeps: self.keeps.count(),
             regions: self.regions.count(),

@@ -86,12 +86,18 @@ impl Machine {
 
     fn execute(&mut self, identity: Identity, Request { id, owner, call, bulk }: Request, now: Now) {
         let job = self.jobs.rank_on(identity.node, owner);
+        if let (Call::Return { file, number }, Some((job, _))) = (&call, &job) {
+            // Of a rank that has ended, too: it is its node's.
+            let (place, lease) = (job.place, (*file, *number));
+            self.returned(identity.node, (place, owner.job), lease, now);
+            return self.answer(identity, id, (Reply::Done, Vec::new()), now);
+        }
         // An ended rank is as unknown as one that never was.
         let Some((job, _)) = job.filter(|(job, rank)| job.ranks.get(*rank).is_some_and(|rank| !rank.has_ended()))
         else {
             return self.answer(identity, id, failed(Errno::SRCH), now);
         };
-        let whose = (owner, job.place);
+        let whose = (owner, job.place, job.has_leases());
         let answered = match call {
             Call::Input { length } => self.read_input(owner, length),
             Call::InputReady => {

@@ -12,6 +12,7 @@ use coppice_protocol::spawn::{Joined, Spawn, Spawned, Wanted};
 use coppice_protocol::world::{JobKey, NodeRange, World};
 
 mod frames;
+mod leases;
 mod together;
 
 use super::effect::PlaceId;
@@ -164,6 +165,7 @@ fn job() -> StartJob {
         staging: None,
         traced: coppice_protocol::trace::Traced::None,
         core_file: false,
+        leases: true,
         outlives_ranks: false,
         universe: 0,
         origin: None,

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use coppice_protocol::ids::Rank;
+use coppice_protocol::lease::FileId;
 
+use super::calls::CallId;
 use super::effect::PlaceId;
 use super::lines::LineId;
 use super::nodes::Loss;
@@ -21,6 +23,8 @@ pub(super) enum Timer {
     Opening(PlaceId),
     /// The rank's end is told, whether its files are closed or not.
     Closing(PlaceId, Rank),
+    /// Leases that stand in the way of a call on that file must be back.
+    Recall(CallId, FileId),
     /// The I/O node ends, whoever has heard of it.
     Stop,
 }

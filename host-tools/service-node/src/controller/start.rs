@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coppice_api::job::Submission;
+use coppice_api::job::{FileCalls, Submission};
 use coppice_api::path;
 use coppice_api::retain::{LastProgram, PlacedNode, Placement};
 use coppice_api::stream::JobEvent;
@@ -201,8 +201,16 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores:
         staged_files,
         traced: job.traced(),
         core_file: submission.core_file,
+        leases: may_have_leases(job, links),
         outlives_ranks: job.outlives_ranks(),
         universe: submission.ranks,
         origin: None,
     }
+}
+
+/// Whether a job's nodes may have leases of files: not if other psets, which know nothing of them, have ranks that use
+/// the same files.
+fn may_have_leases(job: &Job, links: &Links) -> bool {
+    let is_alone = links.psets().psets().nth(1).is_none() || job.descent.is_none() && job.ranks.psets().nth(1).is_none();
+    job.submission.io == FileCalls::Leased && is_alone
 }

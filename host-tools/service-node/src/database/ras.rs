@@ -94,6 +94,7 @@ pub(crate) fn kind_name(kind: RasKind) -> &'static str {
         RasKind::DamagedPiece => "damaged-piece",
         RasKind::DamagedProgram => "damaged-program",
         RasKind::Undelivered => "undelivered",
+        RasKind::LeaseKept => "lease-kept",
         RasKind::LinkCut => "link-cut",
         RasKind::LinkMended => "link-mended",
         RasKind::RecordingEnded => "recording-ended",

@@ -122,13 +122,18 @@ impl Disk {
         let reply = match (call, self.jobs.get_mut(&place)) {
             (Call::Open { .. }, Some(job)) => {
                 job.lengths.insert(rank, 0);
-                Reply::Opened { handle: Handle(rank.0), status: status() }
+                Reply::Opened { handle: Handle(rank.0), status: status(place, rank, 0), grant: None }
             }
-            (Call::Write { file, offset: None }, Some(job)) => match job.lengths.get_mut(&rank) {
+            (Call::Write { file, offset }, Some(job)) => match job.lengths.get_mut(&rank) {
                 Some(length) if file == Handle(rank.0) => {
-                    *length += bytes as u64;
-                    Reply::Written { bytes: u32::try_from(bytes).unwrap_or(u32::MAX), end: *length }
+                    let end = offset.unwrap_or(*length) + bytes as u64;
+                    *length = end.max(*length);
+                    Reply::Written { bytes: u32::try_from(bytes).unwrap_or(u32::MAX), end }
                 }
+                _ => Reply::Failed(EBADF),
+            },
+            (Call::HandleStat(file) | Call::Close(file), Some(job)) => match job.lengths.get(&rank) {
+                Some(length) if file == Handle(rank.0) => Reply::Status(status(place, rank, *length)),
                 _ => Reply::Failed(EBADF),
             },
             (Call::Pages { program, first, count }, Some(job)) => match programs::find(program) {
@@ -196,16 +201,17 @@ fn make(storage: &Storage, call: &Call, given: &[u8], bulk: &mut Vec<u8>) -> Res
     })
 }
 
-fn status() -> FileStatus {
+/// What a rank's file is, which no other rank has.
+fn status(place: PlaceId, rank: Rank, size: u64) -> FileStatus {
     FileStatus {
-        device: 1,
-        inode: 1,
+        device: place.0,
+        inode: u64::from(rank.0),
         mode: 0o100_600,
         links: 1,
         user: 0,
         group: 0,
         special_device: 0,
-        size: 0,
+        size,
         block_size: 4096,
         blocks: 0,
         accessed: coppice_protocol::ship::Timestamp::default(),

@@ -5,11 +5,13 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use core::task::Waker;
 
+use coppice_protocol::lease::Grant;
 use coppice_protocol::ship::{FileStatus, Handle};
 use coppice_protocol::text::ByteString;
 use spin::Once;
 
 use super::asks::AskFile;
+use super::cache::CachedFile;
 use super::closer::Closer;
 use super::counters::CounterFile;
 use super::device::Device;
@@ -70,20 +72,36 @@ pub(crate) struct Shipped {
     pub(crate) status: FileStatus,
     /// Where it was opened.
     pub(crate) path: ByteString,
+    /// What its node knows of it, if it is a regular file.
+    cached: Option<Arc<CachedFile>>,
     /// What that is charged with.
     _charge: Charge,
     closer: Closer,
 }
 
 impl Shipped {
-    /// One that was opened again, and was this when it was opened first.
-    pub(super) fn again(
-        handle: Handle,
-        status: FileStatus,
-        (path, charge): (ByteString, Charge),
+    /// One that was opened with these flags, and is `now`, with that lease; when it was opened first it was `was`.
+    /// `known` is what it is charged with that something is known of it.
+    pub(super) fn opened(
+        (handle, now, grant): (Handle, &FileStatus, Option<Grant>),
+        was: FileStatus,
+        opened_with: u32,
+        (path, charge, known): (ByteString, Charge, Charge),
         closer: &Closer,
     ) -> Self {
-        Self { handle, status, path, _charge: charge, closer: closer.clone() }
+        let is_file = opened_with & flags::O_PATH == 0 && now.mode & S_IFMT == S_IFREG;
+        let cached = is_file.then(|| closer.cache().opened(now, grant, known));
+        if let Some(cached) = &cached
+            && opened_with & flags::O_ACCMODE != flags::O_RDONLY
+        {
+            cached.writes_with(closer.client(), handle);
+        }
+        Self { handle, status: was, path, cached, _charge: charge, closer: closer.clone() }
+    }
+
+    /// What its node knows of it.
+    pub(crate) fn cached(&self) -> Option<&Arc<CachedFile>> {
+        self.cached.as_ref()
     }
 
     /// Which file it is.
@@ -94,7 +112,7 @@ impl Shipped {
 
 impl Drop for Shipped {
     fn drop(&mut self) {
-        self.closer.close(self.handle);
+        self.closer.close(self.handle, self.cached.take());
     }
 }
 
@@ -283,12 +301,12 @@ impl OpenFile {
 
     /// A file that the I/O node has opened.
     pub(crate) fn shipped(
-        (handle, status): (Handle, FileStatus),
-        (path, charge): (ByteString, Charge),
+        (handle, status, grant): (Handle, FileStatus, Option<Grant>),
+        charged: (ByteString, Charge, Charge),
         opened_with: u32,
         closer: &Closer,
     ) -> Self {
-        let shipped = Shipped { handle, status, path, _charge: charge, closer: closer.clone() };
+        let shipped = Shipped::opened((handle, &status, grant), status, opened_with, charged, closer);
         Self::new(Object::Shipped(shipped), opened_with)
     }
 

@@ -74,7 +74,7 @@ async fn make(order: &Order, from: Restore, facts: Facts, seat: &Seat) -> Result
     let Facts { client, job, node, .. } = facts;
     let prepared = load::prepare(order, &client, &job, &node).await?;
     let space = load::space_for(order, &prepared.image, &job, &node).map_err(|error| error.to_string())?;
-    let closer = Closer::new(client.clone());
+    let closer = Closer::new(client.clone(), Arc::clone(&job.cache));
     let said = |error: NotLoaded| error.to_string();
     let place = Place {
         client: &client,

@@ -75,7 +75,7 @@ impl Processes for ProcessTable {
             }
         };
         let switch = KillSwitch::new();
-        let job = match self.jobs.enter(&order, self.node.frames, &self.node.quota) {
+        let job = match self.jobs.enter(&order, (self.node.frames, &self.node.retention), &self.node.quota) {
             Ok(job) => job,
             Err(errno) => {
                 let end = End::not_started(format!("job: {errno}"));

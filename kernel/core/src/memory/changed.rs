@@ -18,7 +18,7 @@ use super::limits::PAGE;
 use super::space::AddressSpace;
 
 /// Which file, at the I/O node, whatever it was opened as: device and inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileIdentity {
     /// Device.
     pub device: u64,
@@ -29,8 +29,10 @@ pub struct FileIdentity {
 /// What was done to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileChange {
-    /// These bytes may be others now.
+    /// These bytes may be others now; if it ended before them, it does so behind them.
     Written(Range<u64>),
+    /// These bytes may be others now; its length is not.
+    Inside(Range<u64>),
     /// It was cut, or grew, to so many bytes.
     Cut(u64),
 }
@@ -39,7 +41,7 @@ impl FileChange {
     /// The bytes that a mapping may show otherwise now.
     fn range(&self) -> Range<u64> {
         match self {
-            Self::Written(range) => range.clone(),
+            Self::Written(range) | Self::Inside(range) => range.clone(),
             Self::Cut(length) => *length..u64::MAX,
         }
     }
@@ -91,7 +93,7 @@ impl AddressSpace {
             let place = |byte: u64| start.saturating_add(byte.saturating_sub(*offset)).min(area.end);
             let whole = match change {
                 FileChange::Cut(length) => place(length.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)),
-                FileChange::Written(_) => area.end,
+                FileChange::Written(_) | FileChange::Inside(_) => area.end,
             };
             let first = place(range.start) / PAGE * PAGE;
             let end = place(range.end).checked_next_multiple_of(PAGE).unwrap_or(area.end);

@@ -72,6 +72,41 @@ impl AddressSpace {
         })
     }
 
+    /// Copies from a page of somebody else's to the program, whose pages there are touched. `None`: one of them is not.
+    pub(crate) fn write_page(&self, address: u64, length: usize, from: &Mapped<'_>, at: usize) -> Option<()> {
+        self.each_page(address, length, Access::WRITE, |page, offset, done, count| {
+            page.copy_from(offset, from, at + done, count);
+        })
+    }
+
+    /// Copies from the program, whose pages there are touched, to a page of somebody else's. `None`: one is not.
+    pub(crate) fn read_page(&self, address: u64, length: usize, to: &Mapped<'_>, at: usize) -> Option<()> {
+        self.each_page(address, length, Access::READ, |page, offset, done, count| {
+            to.copy_from(at + done, page, offset, count);
+        })
+    }
+
+    /// As [`Self::copy`], of pages that can be used like that.
+    fn each_page(
+        &self,
+        address: u64,
+        length: usize,
+        access: Access,
+        mut each: impl FnMut(&Mapped<'_>, usize, usize, usize),
+    ) -> Option<()> {
+        let mut done = 0;
+        while done < length {
+            let at = address.checked_add(done as u64)?;
+            let page = UserPage::containing(at)?;
+            let offset = (at % PAGE) as usize;
+            let count = (PAGE_BYTES - offset).min(length - done);
+            let mapped = self.table.lookup(page).filter(|mapped| mapped.access().contains(access))?;
+            each(&mapped, offset, done, count);
+            done += count;
+        }
+        Some(())
+    }
+
     /// Makes every page of a range usable like that, so that a later copy does not stop half-way.
     ///
     /// # Errors

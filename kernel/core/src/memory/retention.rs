@@ -14,6 +14,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use coppice_hal::paging::PageTable;
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 use coppice_protocol::program::ProgramImage;
@@ -25,12 +26,16 @@ use super::spare::Spare;
 use crate::quota::GivesBack;
 use crate::sync::{LockLevel, Mutex};
 
+/// Others that keep something on a node at a time: files that are kept, and what jobs know of files, of which a job that
+/// begins as another ends has its own.
+const SPARES_MAX: usize = 4;
+
 /// What a node retains.
 pub struct Retention {
     policy: RetentionPolicy,
     tables: Mutex<VecDeque<Kept>>,
     /// What else is kept.
-    spare: Mutex<Option<Weak<dyn Spare>>>,
+    spare: Mutex<[Option<Weak<dyn Spare>>; SPARES_MAX]>,
     /// Counts uses, of tables and of what else is kept.
     uses: AtomicU64,
     /// Takes apart what is given back.
@@ -64,7 +69,7 @@ impl Retention {
         Self {
             policy,
             tables: Mutex::new(LockLevel::Retention, VecDeque::new()),
-            spare: Mutex::new(LockLevel::Fact, None),
+            spare: Mutex::new(LockLevel::Fact, [const { None }; SPARES_MAX]),
             uses: AtomicU64::new(0),
             reaper: Reaper::default(),
         }
@@ -72,11 +77,22 @@ impl Retention {
 
     /// Something else is kept as long as nobody wants its memory: it is given back in turn with the tables.
     pub(crate) fn add_spare(&self, spare: Weak<dyn Spare>) {
-        *self.spare.lock() = Some(spare);
+        let mut known = self.spare.lock();
+        let is_free = |place: &Option<Weak<dyn Spare>>| place.as_ref().is_none_or(|known| known.strong_count() == 0);
+        if let Some(place) = known.iter_mut().find(|place| is_free(place)) {
+            *place = Some(spare);
+        }
     }
 
-    fn spare(&self) -> Option<Arc<dyn Spare>> {
-        self.spare.lock().as_ref().and_then(Weak::upgrade)
+    /// Those that there are. Asked for when there is no memory, so it takes none.
+    fn spares(&self) -> [Option<Arc<dyn Spare>>; SPARES_MAX] {
+        let known = self.spare.lock();
+        core::array::from_fn(|at| known.get(at).and_then(Option::as_ref).and_then(Weak::upgrade))
+    }
+
+    /// Has pages of somebody's taken apart that are no program's.
+    pub(crate) fn take_apart(&self, table: PageTable) {
+        self.reaper.take_apart(table, None);
     }
 
     /// Now, for what is kept and used now: more each time.
@@ -173,8 +189,9 @@ impl Retention {
         if self.reaper.step() {
             return true;
         }
-        let spare = self.spare();
-        let spare_used = spare.as_ref().and_then(|spare| spare.oldest()).unwrap_or(u64::MAX);
+        let spares = self.spares();
+        let oldest = spares.iter().flatten().filter_map(|spare| Some((spare.oldest()?, spare))).min_by_key(|(used, _)| *used);
+        let (spare_used, spare) = oldest.map_or((u64::MAX, None), |(used, spare)| (used, Some(spare)));
         let oldest = self.tables.lock().pop_back_if(|kept| kept.used < spare_used);
         let was_any = match oldest {
             Some(oldest) => {
@@ -195,13 +212,13 @@ impl Retention {
     /// What is here, the program that ran last first, files that are kept behind programs.
     pub fn held(&self) -> Vec<RetainedProgram> {
         let mut held: Vec<RetainedProgram> = self.tables.lock().iter().map(|kept| kept.table.held()).collect();
-        held.extend(self.spare().into_iter().flat_map(|spare| spare.held()));
+        held.extend(self.spares().iter().flatten().flat_map(|spare| spare.held()));
         held
     }
 
     /// Memory that takes, bytes.
     pub fn bytes(&self) -> u64 {
         let tables: u64 = self.tables.lock().iter().map(|kept| kept.table.held().bytes).sum();
-        tables + self.spare().map_or(0, |spare| spare.bytes())
+        tables + self.spares().iter().flatten().map(|spare| spare.bytes()).sum::<u64>()
     }
 }

@@ -6,16 +6,31 @@ use crate::files::Shipped;
 use crate::memory::{FileChange, FileIdentity};
 use crate::process::Process;
 
-/// Something that is being done to a file: its mappings are told when this is dropped, however the call ends.
+/// Something that is being done to a file at the I/O node: its mappings are told when this is dropped, however the call
+/// ends. Unless it was said what was done, nothing that is known of the file is believed any more.
 pub(crate) struct Changing<'a> {
     process: &'a Process,
     file: FileIdentity,
     change: FileChange,
+    is_said: bool,
+}
+
+impl Changing<'_> {
+    /// This was done; nothing at all if there is no change.
+    pub(crate) fn is(mut self, change: Option<&FileChange>) {
+        self.is_said = true;
+        if let Some(change) = change {
+            self.process.job.cache.changed(self.file, change);
+        }
+    }
 }
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        self.process.file_changed(self.file, &self.change);
+        if !self.is_said {
+            self.process.job.cache.is_unsure(self.file);
+        }
+        self.process.file_shown(self.file, &self.change);
     }
 }
 
@@ -33,11 +48,17 @@ impl Process {
     /// Something is about to be done to a file.
     #[must_use]
     pub(crate) fn changing(&self, file: &Shipped, change: FileChange) -> Changing<'_> {
-        Changing { process: self, file: file.identity(), change }
+        Changing { process: self, file: file.identity(), change, is_said: false }
     }
 
-    /// Something was done to a file.
+    /// Something was done to a file at the I/O node.
     pub(crate) fn file_changed(&self, file: FileIdentity, change: &FileChange) {
+        self.job.cache.changed(file, change);
+        self.file_shown(file, change);
+    }
+
+    /// Mappings of a file are to show what was done to it.
+    pub(crate) fn file_shown(&self, file: FileIdentity, change: &FileChange) {
         if !self.has_mapped_files() {
             return;
         }

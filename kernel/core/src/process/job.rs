@@ -9,7 +9,7 @@ use alloc::collections::btree_map::Entry;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::ptr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use coppice_endpoint::JobNetwork;
 use coppice_hal::addr::PAGE_BYTES;
@@ -27,7 +27,9 @@ use crate::errno::Errno;
 use crate::executor::WaitQueue;
 use crate::files::asks::Asks;
 use crate::files::buffer;
+use crate::files::cache::FileCache;
 use crate::files::shared::SharedFiles;
+use crate::memory::Retention;
 use crate::memory::limits::READ_AHEAD_PAGES;
 use crate::net::{self, Network};
 use crate::process::Process;
@@ -49,6 +51,8 @@ pub(crate) struct JobOnNode {
     pub(crate) node: JobNode,
     /// Where it is found.
     jobs: Weak<JobsOnNode>,
+    /// What its ranks here know of files at the I/O node.
+    pub(crate) cache: Arc<FileCache>,
     /// Its `/dev/shm`.
     pub(crate) shared: SharedFiles,
     /// What it has staged.
@@ -121,14 +125,14 @@ impl JobsOnNode {
     pub(crate) fn enter(
         self: &Arc<Self>,
         order: &Launch,
-        frames: &FramePool,
+        memory: (&'static FramePool, &Arc<Retention>),
         quota: &Arc<Quota>,
     ) -> Result<Arc<JobOnNode>, Errno> {
         if let Some(job) = self.find(order.job) {
             return Ok(job);
         }
         let charge = quota.charge(JobOnNode::bytes(order))?;
-        let job = Arc::new(JobOnNode::new(order, Arc::downgrade(self), frames, (quota, charge))?);
+        let job = Arc::new(JobOnNode::new(order, Arc::downgrade(self), memory, (quota, charge))?);
         let other = {
             let mut jobs = self.0.lock();
             let other = jobs.get(&order.job).and_then(Weak::upgrade);
@@ -158,6 +162,8 @@ impl JobOnNode {
         let told = if order.core_file { TOLD_BYTES } else { 0 };
         shared_bytes::<Self>()
             + shared_bytes::<Cut>()
+            + shared_bytes::<FileCache>()
+            + shared_bytes::<AtomicU64>()
             + shared_bytes::<checkpoint::OfJob>()
             + shared_bytes::<Asks>()
             + Asks::BYTES
@@ -171,7 +177,7 @@ impl JobOnNode {
     fn new(
         order: &Launch,
         jobs: Weak<JobsOnNode>,
-        frames: &FramePool,
+        (frames, retention): (&'static FramePool, &Arc<Retention>),
         (quota, charge): (&Arc<Quota>, Charge),
     ) -> Result<Self, Errno> {
         let copy = |ranges: &[NodeRange]| {
@@ -195,6 +201,7 @@ impl JobOnNode {
             },
             node: order.world.node_of(order.first),
             jobs,
+            cache: FileCache::new(frames, retention, quota),
             shared: SharedFiles::new(frames.total_frames()),
             staging: OfJob::default(),
             saving: Arc::default(),
@@ -396,7 +403,7 @@ mod tests {
     fn ranks_of_a_job_share_one_until_the_last_has_gone() {
         let jobs = Arc::new(JobsOnNode::default());
         let quota = quota();
-        let enter = |order: &Launch| jobs.enter(order, pool(), &quota).expect("memory");
+        let enter = |order: &Launch| jobs.enter(order, (pool(), &Arc::default()), &quota).expect("memory");
         let (first, second) = (enter(&order(2)), enter(&order(2)));
         let other = enter(&Launch { job: JobId(8), ..order(1) });
         assert!(Arc::ptr_eq(&first, &second) && !Arc::ptr_eq(&first, &other));
@@ -413,7 +420,7 @@ mod tests {
     fn nodes_that_come_to_a_jobs_network_are_known_when_it_is_there() {
         let (jobs, quota, net) = (Arc::new(JobsOnNode::default()), quota(), Net::new());
         let (order, network) = (order(3), &net.dial.stack);
-        let job = jobs.enter(&order, pool(), &quota).expect("memory");
+        let job = jobs.enter(&order, (pool(), &Arc::default()), &quota).expect("memory");
         let came = |first: u32| {
             let nodes = alloc::vec![NodeRange { first: NodeId(40 + first), count: 2 }];
             job.nodes_came(Joined { job: order.job, first, nodes }, network, &quota)
@@ -436,7 +443,7 @@ mod tests {
         let (jobs, quota) = (Arc::new(JobsOnNode::default()), quota());
         let scattered = World::new(JobKey([2; 32]), 1, (0..10_000).map(|node| NodeId(2 * node)));
         let order = Launch { world: scattered, ..order(2) };
-        let (job, taken) = measure(|| jobs.enter(&order, pool(), &quota).expect("memory"));
+        let (job, taken) = measure(|| jobs.enter(&order, (pool(), &Arc::default()), &quota).expect("memory"));
         let kept = usize::try_from(taken.kept_bytes).expect("something");
         // Apart from its place among others, of which a node has few.
         assert!((80_000..quota.taken() + 2048).contains(&kept), "{kept} of {} bytes", quota.taken());
@@ -444,14 +451,14 @@ mod tests {
         assert_eq!(quota.taken(), 0);
         let mut all = quota.charge(0).expect("nothing");
         while all.grow(64 * 1024).is_ok() {}
-        assert_eq!(jobs.enter(&order, pool(), &quota).err(), Some(Errno::ENOMEM));
+        assert_eq!(jobs.enter(&order, (pool(), &Arc::default()), &quota).err(), Some(Errno::ENOMEM));
         assert_eq!(jobs.count(), 0);
     }
 
     #[test]
     fn the_end_of_a_fetch_wakes_those_who_wait_for_that_one() {
         let jobs = Arc::new(JobsOnNode::default());
-        let job = jobs.enter(&order(1), pool(), &quota()).expect("memory");
+        let job = jobs.enter(&order(1), (pool(), &Arc::default()), &quota()).expect("memory");
         let log = Arc::new(Mutex::new(LockLevel::Fact, alloc::vec::Vec::new()));
         let noted = Arc::clone(&log);
         let result = executor::run_to_end(async move {

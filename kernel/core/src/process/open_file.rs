@@ -29,6 +29,7 @@ impl OpenFile {
     pub(crate) async fn status(&self, process: &Process) -> Result<FileStatus, Errno> {
         match &self.object {
             Object::Shipped(shipped) => {
+                process.job.cache.settle().await;
                 match process.client.call(Call::HandleStat(shipped.handle), Vec::new()).await? {
                     (Reply::Status(status), _) => Ok(status),
                     _ => Err(Errno::EIO),
@@ -45,6 +46,7 @@ impl OpenFile {
             Object::Text(text, _) => Ok(text.length(process)),
             Object::Asks(asks, _) => Ok(asks.length()),
             Object::Counters(counters, _) => Ok(counters.length()),
+            Object::Shipped(shipped) if let Some(size) = shipped.cached().and_then(|cached| cached.size()) => Ok(size),
             _ => Ok(self.status(process).await?.size),
         }
     }
@@ -54,6 +56,9 @@ impl OpenFile {
         let length = length.min(BULK_BYTES_MAX);
         match &self.object {
             Object::Shipped(shipped) => {
+                if let Some(settled) = shipped.cached().and_then(|cached| cached.unsettled()) {
+                    settled.await;
+                }
                 let call = Call::Read { file: shipped.handle, offset, length: length as u32 };
                 let (_, mut bytes) = process.client.call(call, Vec::new()).await?;
                 bytes.truncate(length);

@@ -226,6 +226,7 @@ fn process(order: &Order, client: Client, job: Arc<JobOnNode>, node: NodeFacts) 
     let identity = Identity::of(order);
     let charge = node.quota.charge(Process::bytes(1)).expect("memory");
     let files = Descriptors::standard(Input::new(client.clone(), &node.quota), &node.quota);
+    let closer = Closer::new(client.clone(), Arc::clone(&job.cache));
     let process = Arc::new(Process {
         threads: Arc::new(identity.threads(&order.world, LIFE_BYTES)),
         signals: sync::Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
@@ -242,7 +243,7 @@ fn process(order: &Order, client: Client, job: Arc<JobOnNode>, node: NodeFacts) 
         identity,
         job,
         node,
-        closer: Closer::new(client.clone()),
+        closer,
         files: sync::Mutex::new(LockLevel::Descriptors, files),
         client,
         space: sync::Mutex::new(LockLevel::Space, space),
@@ -287,7 +288,7 @@ impl Bench {
         assert!(executor::spawn(async move { shipping.keep_connected(dial, credentials()).await }).is_ok());
         let jobs = Arc::new(JobsOnNode::default());
         let node = node_facts(frames, Arc::new(net.dial.stack.clone()));
-        let process = process(&order, client, jobs.enter(&order, frames, &node.quota).expect("memory"), node);
+        let process = process(&order, client, jobs.enter(&order, (frames, &node.retention), &node.quota).expect("memory"), node);
         let state = process.threads.add(process.identity.name(), process.cores, &process.node.quota).expect("room");
         Self { process, state, handled: Arc::default(), world, ship, _net: Arc::new(net) }
     }

@@ -2,14 +2,16 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 
+use coppice_protocol::ids::JobId;
 use coppice_protocol::session::{Frame, SendError};
 use coppice_protocol::ship::{Answered, Call, Notice, Owner, Reply, Request, RequestId, Requests};
 
 use super::Bells;
 use crate::errno::Errno;
+use crate::files::cache::FileCache;
 use crate::executor::oneshot;
 use crate::limits::SHIP_CONNECT_WAIT_NS;
 use crate::net::Link;
@@ -24,19 +26,48 @@ pub(super) fn share(bulk: Vec<u8>) -> Bulk {
     (!bulk.is_empty()).then(|| Arc::new(bulk))
 }
 
+/// Who takes an answer where it comes, without anybody waiting for it. One that is dropped got none. It may be dropped
+/// under the lock of all calls, so it makes none then.
+pub(crate) trait Taker: Send {
+    /// The answer is this.
+    fn take(self: Box<Self>, answer: Answer);
+}
+
+/// Who gets an answer.
+pub(super) enum Caller {
+    /// Nobody: it is of no interest.
+    Nobody,
+    /// A task that waits for it.
+    Task(oneshot::Sender<Answer>),
+    /// Whoever this is.
+    Taker(Box<dyn Taker>),
+}
+
+/// An answer, and who is to be given it once nothing is locked.
+pub(super) struct Taken {
+    taker: Box<dyn Taker>,
+    answer: Answer,
+}
+
+impl Taken {
+    /// Gives it.
+    pub(super) fn give(self) {
+        self.taker.take(self.answer);
+    }
+}
+
 /// A call that waits or is under way.
 pub(super) struct Pending {
     pub(super) request: Request,
     pub(super) bulk: Bulk,
-    /// `None`: its answer is of no interest.
-    pub(super) caller: Option<oneshot::Sender<Answer>>,
+    pub(super) caller: Caller,
     /// When it was made, ns.
     pub(super) since_ns: u64,
 }
 
 impl Pending {
     fn is_abandoned(&self) -> bool {
-        self.caller.as_ref().is_some_and(oneshot::Sender::is_abandoned)
+        matches!(&self.caller, Caller::Task(caller) if caller.is_abandoned())
     }
 
     /// When it fails if there is no connection until then, ns. The last one was lost at `lost_ns`.
@@ -44,11 +75,17 @@ impl Pending {
         self.since_ns.max(lost_ns).saturating_add(SHIP_CONNECT_WAIT_NS)
     }
 
-    fn answer(self, answer: Answer) {
-        if let Some(caller) = self.caller {
-            // It may have gone away; then nobody wants it.
-            let _ = caller.send(answer);
+    #[must_use]
+    fn answer(self, answer: Answer) -> Option<Taken> {
+        match self.caller {
+            Caller::Nobody => {}
+            Caller::Task(caller) => {
+                // It may have gone away; then nobody wants it.
+                let _ = caller.send(answer);
+            }
+            Caller::Taker(taker) => return Some(Taken { taker, answer }),
         }
+        None
     }
 }
 
@@ -68,6 +105,10 @@ pub(super) struct State {
     /// Each lies by itself: there may be as many as all threads make, and their queue is to be short all the same.
     requests: Requests<Box<Pending>>,
     ranks: BTreeMap<Owner, RankState>,
+    /// What jobs here know of files.
+    caches: BTreeMap<JobId, Weak<FileCache>>,
+    /// Answers that could not be had, for who takes them once nothing is locked.
+    refused: Vec<Taken>,
 }
 
 impl State {
@@ -85,6 +126,27 @@ impl State {
         self.requests.push(pending.request.owner, Box::new(pending));
     }
 
+    /// As [`Self::push`], for what others wait for.
+    pub(super) fn push_owed(&mut self, pending: Pending) {
+        self.requests.push_owed(pending.request.owner, Box::new(pending));
+    }
+
+    /// A job's ranks here know files by this.
+    pub(super) fn has_cache(&mut self, job: JobId, cache: &Arc<FileCache>) {
+        self.caches.insert(job, Arc::downgrade(cache));
+    }
+
+    /// What a job's ranks here know of files, and one of them.
+    pub(super) fn cache_of(&self, job: JobId) -> Option<(Arc<FileCache>, Owner)> {
+        let owner = self.ranks.keys().find(|owner| owner.job == job)?;
+        Some((self.caches.get(&job)?.upgrade()?, *owner))
+    }
+
+    /// Answers for who takes them now.
+    pub(super) fn take_refused(&mut self) -> Vec<Taken> {
+        core::mem::take(&mut self.refused)
+    }
+
     /// Sends what waits, as far as there are places and the link has room. If it has none, there are requests under
     /// way, and their replies bring somebody here again.
     pub(super) fn send_waiting(&mut self) {
@@ -100,7 +162,7 @@ impl State {
                 Some(Err(SendError::Full | SendError::OutOfMemory)) | None => Errno::ENOMEM,
             };
             if let Answered::Request(pending) = self.requests.take(id) {
-                pending.answer(Err(errno));
+                self.refused.extend(pending.answer(Err(errno)));
             }
         }
     }
@@ -130,35 +192,35 @@ impl State {
         let _ = self.requests.again();
     }
 
-    /// Hands a reply to its caller. Whether somebody waited for it.
+    /// Hands a reply to its caller. Whether somebody waited for it, and who is to be given it now.
     ///
     /// # Errors
     /// It is no reply, or nobody asked.
-    pub(super) fn answer(&mut self, frame: Frame) -> Result<bool, &'static str> {
+    pub(super) fn answer(&mut self, frame: Frame) -> Result<(bool, Option<Taken>), &'static str> {
         let answered = RequestId::of_frame(frame.id).map(|id| self.requests.take(id));
         let pending = match answered {
             Some(Answered::Request(pending)) => pending,
-            Some(Answered::Forgotten) => return Ok(false),
+            Some(Answered::Forgotten) => return Ok((false, None)),
             Some(Answered::Unknown) | None => return Err("a reply that nobody asked for"),
         };
-        match frame.message::<Reply>() {
+        let taken = match frame.message::<Reply>() {
             Ok(Reply::Failed(errno)) => pending.answer(Err(Errno::from_wire(errno))),
             Ok(reply) => pending.answer(Ok((reply, frame.bulk))),
             Err(_) => {
-                pending.answer(Err(Errno::EIO));
+                self.refused.extend(pending.answer(Err(Errno::EIO)));
                 return Err("a reply that makes no sense");
             }
-        }
-        Ok(true)
+        };
+        Ok((true, taken))
     }
 
-    /// The I/O node says something of its own accord.
-    pub(super) fn ring(&self, notice: Notice) {
-        let (Notice::Output(owner) | Notice::Input(owner)) = notice;
+    /// A rank can print again, or read.
+    pub(super) fn ring(&self, owner: Owner, notice: &Notice) {
         let Some(rank) = self.ranks.get(&owner) else { return };
         match notice {
             Notice::Output(_) => rank.bells.output.ring(),
             Notice::Input(_) => rank.bells.input.ring(),
+            Notice::Recall { .. } => {}
         }
     }
 
@@ -175,7 +237,7 @@ impl State {
         rank.printing = rank.printing.saturating_sub(1);
         if rank.printing == 0 && gave_up {
             let request = Request { owner, call: Call::PrintNothing };
-            self.push(Pending { request, bulk: None, caller: None, since_ns: now_ns });
+            self.push(Pending { request, bulk: None, caller: Caller::Nobody, since_ns: now_ns });
             self.send_waiting();
         }
     }
@@ -183,6 +245,9 @@ impl State {
     /// The calls of a rank are of no interest any more, nor is it.
     pub(super) fn forget(&mut self, owner: Owner) {
         self.ranks.remove(&owner);
+        if !self.ranks.keys().any(|other| other.job == owner.job) {
+            self.caches.remove(&owner.job);
+        }
         self.requests.forget(owner);
         if self.link.is_none() {
             let _ = self.requests.again();
@@ -204,7 +269,7 @@ impl State {
     pub(super) fn fail_overdue(&mut self, now_ns: u64) {
         let lost_ns = self.lost_ns;
         for pending in self.requests.give_up(|pending| now_ns >= pending.overdue_ns(lost_ns)) {
-            pending.answer(Err(Errno::EIO));
+            self.refused.extend(pending.answer(Err(Errno::EIO)));
         }
     }
 }

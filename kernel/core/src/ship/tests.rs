@@ -362,8 +362,9 @@ fn parts_that_wait_take_no_more_than_they_are_charged_with_and_no_long_run_of_it
     const THREADS: usize = 512;
     const PARTS: usize = 4;
     let bench = Bench::new(&[]);
-    let path = ("/a".into(), bench.process.node.quota.charge(0).expect("nothing"));
-    let file = OpenFile::shipped((Handle(1), FileStatus::default()), path, 0, &bench.process.closer);
+    let nothing = || bench.process.node.quota.charge(0).expect("nothing");
+    let path = ("/a".into(), nothing(), nothing());
+    let file = OpenFile::shipped((Handle(1), FileStatus::default(), None), path, 0, &bench.process.closer);
     let process = &*bench.process;
     let (waiting, taken) = measure(|| {
         let read = || {

@@ -226,7 +226,7 @@ fn node_of(wires: &Arc<Wires>, number: u32, staging: &Staged, frames: &'static F
     let (rank, size, staging) = (Rank(number), NODES, Some(staging.clone()));
     let order = Launch { job: JOB, first: rank, size, world: world(), staging, ..order(NODES) };
     let jobs = Arc::new(JobsOnNode::default());
-    let job = jobs.enter(&order, frames, &quota).expect("memory");
+    let job = jobs.enter(&order, (frames, &Arc::default()), &quota).expect("memory");
     Node { order, job, facts }
 }
 

@@ -2,7 +2,7 @@
 
 use coppice_protocol::syscalls as nr;
 
-pub(super) use super::descriptors::{close, close_range, dup, dup2, dup3};
+pub(super) use super::descriptors::{close_range, dup, dup2, dup3};
 pub(super) use super::epoll::{control as epoll_ctl, create as epoll_create, create1 as epoll_create1};
 pub(super) use super::futex::{get_robust_list, set_robust_list};
 pub(super) use super::identity::{getgroups, group_of as getpgid, group_of as getsid, setpgid};
@@ -36,6 +36,7 @@ use crate::process::{Caller, End, Immediate};
 
 /// Those that answer at once if all they take is there.
 pub(super) mod tried {
+    pub(in super::super) use crate::syscall::descriptors::close;
     pub(in super::super) use crate::syscall::epoll::wait_now as epoll_wait;
     pub(in super::super) use crate::syscall::io_control::ioctl;
     pub(in super::super) use crate::syscall::locks::flock;

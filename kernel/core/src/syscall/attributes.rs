@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-use coppice_protocol::ship::{Call, Location, TimeChange, Timestamp};
+use coppice_protocol::ship::{Call, Location, Reply, TimeChange, Timestamp};
 
 use super::Arguments;
 use super::file_length::{is_limited, may_grow};
@@ -17,7 +17,7 @@ use crate::abi::signal::signed_pair;
 use crate::abi::time::{SECOND_NS, fraction};
 use crate::errno::Errno;
 use crate::executor;
-use crate::files::{Object, OpenFile};
+use crate::files::{Object, OpenFile, Shipped, flags};
 use crate::memory::{FileChange, FileIdentity};
 use crate::process::{Awaited, Caller};
 
@@ -47,15 +47,25 @@ pub(super) async fn truncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
 }
 
 async fn truncate_at(caller: Caller<'_>, at: Location, length: u64) -> Awaited {
-    if !caller.process.has_mapped_files() && !is_limited(caller, length) {
-        return caller.ship(Call::Truncate { at, length }).await;
+    if is_limited(caller, length) {
+        let status = status_of(caller, Target::Shipped(at.clone()), true).await?;
+        may_grow(caller, status.size, length)?;
     }
-    let status = status_of(caller, Target::Shipped(at.clone()), true).await?;
-    may_grow(caller, status.size, length)?;
-    caller.ship(Call::Truncate { at, length }).await?;
+    // As an open file, so that leases of others are given back first. What cannot be opened so says why itself.
+    let flags = flags::O_WRONLY | flags::O_NONBLOCK;
+    let Ok((Reply::Opened { handle, status, .. }, _)) = caller.ask(Call::Open { at: at.clone(), flags, mode: 0 }).await
+    else {
+        return caller.ship(Call::Truncate { at, length }).await;
+    };
+    let result = caller.ship(Call::HandleTruncate { file: handle, length }).await;
     let file = FileIdentity { device: status.device, inode: status.inode };
-    caller.process.file_changed(file, &FileChange::Cut(length));
-    Ok(0)
+    match result {
+        Ok(_) => caller.process.file_changed(file, &FileChange::Cut(length)),
+        Err(_) => caller.process.job.cache.is_unsure(file),
+    }
+    // One that cannot be closed is closed with the rank.
+    let _ = caller.ship(Call::Close(handle)).await;
+    result
 }
 
 /// ftruncate(2).
@@ -73,8 +83,11 @@ pub(super) async fn ftruncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Ok(0);
     }
     let shipped = file.as_shipped().ok_or(Errno::EINVAL)?;
-    let _changing = caller.process.changing(shipped, FileChange::Cut(length));
-    caller.ship(Call::HandleTruncate { file: shipped.handle, length }).await
+    let change = FileChange::Cut(length);
+    let changing = caller.process.changing(shipped, change.clone());
+    let result = caller.ship(Call::HandleTruncate { file: shipped.handle, length }).await;
+    changing.is(result.is_ok().then_some(&change));
+    result
 }
 
 /// fallocate(2).
@@ -103,8 +116,18 @@ pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Object::Shipped(shipped) => {
             // Holes, zeros, and whatever moves bytes about.
             let changed = if a.uint(1) & FALLOC_FL_MOVING != 0 { offset..u64::MAX } else { offset..offset + length };
-            let _changing = caller.process.changing(shipped, FileChange::Written(changed));
-            caller.ship(Call::Allocate { file: shipped.handle, mode: a.uint(1), offset, length }).await
+            let change = match a.uint(1) {
+                0 => FileChange::Written(changed),
+                _ => FileChange::Inside(changed),
+            };
+            let changing = caller.process.changing(shipped, change.clone());
+            let result = caller.ship(Call::Allocate { file: shipped.handle, mode: a.uint(1), offset, length }).await;
+            // A length that becomes another is known by who opens it next.
+            let keeps_length = a.uint(1) & FALLOC_FL_KEEP_SIZE != 0;
+            if result.is_ok() && (a.uint(1) == 0 || keeps_length) {
+                changing.is(Some(&change));
+            }
+            result
         }
         Object::Shared(shared) => {
             // In parts, with the core free for others in between. It grows when all of it is there.
@@ -143,8 +166,9 @@ pub(super) async fn fsync(caller: Caller<'_>, a: &Arguments, data_only: bool) ->
     if file.as_shared().is_some() {
         return Ok(0);
     }
-    let file = handle_of(&file, Errno::EINVAL)?;
-    caller.ship(Call::Synchronise { file, data_only }).await
+    let handle = handle_of(&file, Errno::EINVAL)?;
+    let synchronised = caller.ship(Call::Synchronise { file: handle, data_only }).await;
+    file.as_shipped().and_then(Shipped::cached).and_then(|cached| cached.take_error()).map_or(synchronised, |errno| Err(errno.into()))
 }
 
 /// The open file of the first argument; not one that stands for a place only.

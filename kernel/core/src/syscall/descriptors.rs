@@ -1,9 +1,12 @@
 //! Descriptors: dup(2), close(2).
 
+use alloc::sync::Arc;
+
 use super::Arguments;
 use crate::errno::Errno;
-use crate::files::{DESCRIPTORS_MAX, Descriptor, flags};
-use crate::process::{Caller, Immediate};
+use crate::files::cache::CachedFile;
+use crate::files::{DESCRIPTORS_MAX, Descriptor, OpenFile, flags};
+use crate::process::{Awaited, Caller, Immediate};
 
 /// dup(2).
 pub(super) fn dup(caller: Caller<'_>, a: &Arguments) -> Immediate {
@@ -54,9 +57,33 @@ fn let_go(caller: Caller<'_>, descriptor: Option<Descriptor>) {
     }
 }
 
-/// close(2). The I/O node closes its handle a moment later; nothing can be wrong with it, because writes have been made
-/// when they return.
-pub(super) fn close(caller: Caller<'_>, a: &Arguments) -> Immediate {
+/// close(2), if nothing of what was written to the file is to be written back. The I/O node closes its handle a moment
+/// later.
+pub(super) fn close(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
+    let file = caller.process.files.lock().get(a.int(0));
+    let waits = file.is_ok_and(|file| file.is_writable() && written_to(&file).is_some_and(|cached| cached.has_to_tell()));
+    if waits { None } else { Some(closed(caller, a)) }
+}
+
+/// The same once all was written, so that it can be said what was not.
+pub(super) async fn close_written(caller: Caller<'_>, a: &Arguments) -> Awaited {
+    let file = caller.file(a.int(0))?;
+    let cached = written_to(&file);
+    if let Some(cached) = cached {
+        cached.settle().await;
+    }
+    let result = closed(caller, a);
+    match cached.and_then(|cached| cached.take_error()) {
+        Some(errno) => Err(errno.into()),
+        None => Ok(result?),
+    }
+}
+
+fn written_to(file: &OpenFile) -> Option<&Arc<CachedFile>> {
+    file.as_shipped()?.cached()
+}
+
+fn closed(caller: Caller<'_>, a: &Arguments) -> Immediate {
     let removed = caller.process.files.lock().remove(a.int(0))?;
     let_go(caller, Some(removed));
     Ok(0)

@@ -138,14 +138,16 @@ async fn open_shipped(caller: Caller<'_>, at: Location, opened_with: u32, mode: 
     // Before there is a handle.
     let path = path_of(caller, &at);
     let charge = caller.process.node.quota.charge(block_bytes(path.len()))?;
+    let known = caller.process.closer.cache().charge()?;
     match caller.ask(Call::Open { at, flags: opened_with & !flags::O_CLOEXEC, mode }).await? {
-        (Reply::Opened { handle, status }, _) => {
+        (Reply::Opened { handle, status, grant }, _) => {
+            let (closer, charged) = (&caller.process.closer, (path, charge, known));
+            let file = Arc::new(OpenFile::shipped((handle, status, grant), charged, opened_with, closer));
             if opened_with & flags::O_TRUNC != 0 {
                 let file = FileIdentity { device: status.device, inode: status.inode };
                 caller.process.file_changed(file, &FileChange::Cut(0));
             }
-            let closer = &caller.process.closer;
-            Ok(Arc::new(OpenFile::shipped((handle, status), (path, charge), opened_with, closer)))
+            Ok(file)
         }
         _ => Err(Errno::EIO.into()),
     }

@@ -147,12 +147,14 @@ fn target_or_file(caller: Caller<'_>, descriptor: i32, path: ByteString, flags: 
 impl Caller<'_> {
     /// Has the I/O node do something that has no answer but "done".
     pub(super) async fn ship(&self, call: Call) -> Awaited {
-        self.process.client.call(call, Vec::new()).await?;
+        self.ask(call).await?;
         Ok(0)
     }
 
     /// Has the I/O node do something, and takes its reply.
     pub(super) async fn ask(&self, call: Call) -> Result<(Reply, Vec<u8>), Errno> {
+        // What it finds or changes is as all that was written before left it.
+        self.process.job.cache.settle().await;
         self.process.client.call(call, Vec::new()).await
     }
 }

@@ -197,6 +197,19 @@ impl Ranges {
         }
     }
 
+    /// Calls `part(memory, address, length)` for the next range, which says how many bytes of it are used then; none at
+    /// the end.
+    pub(super) fn use_next<T>(
+        &mut self,
+        caller: Caller<'_>,
+        part: impl FnOnce(&mut AddressSpace, u64, usize) -> Result<(usize, T), CopyError>,
+    ) -> Immediate<Option<T>> {
+        let Some((address, count)) = self.next(usize::MAX).filter(|(_, count)| *count > 0) else { return Ok(None) };
+        let (used, value) = part(&mut caller.process.space.lock(), address, count)?;
+        self.advance(used);
+        Ok(Some(value))
+    }
+
     /// Takes bytes, not more than are left, from the ranges without waiting. Gives how many, and what stopped it.
     pub(super) fn get(&mut self, caller: Caller<'_>, out: &mut [u8]) -> (usize, Immediate<()>) {
         self.copy(out.len(), |address, range| {

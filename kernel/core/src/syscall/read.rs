@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::{Call, Reply};
 
+use super::cached::{self, Ended};
 use super::ranges::{Ranges, part};
 use super::stream::{How, read_stream};
 use super::{Arguments, signal_file};
@@ -157,7 +158,7 @@ async fn read_into(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges:
             let _turn = if at.is_none() { Some(file.turn().await) } else { None };
             let from = at.unwrap_or_else(|| file.offset());
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
-            let result = read_parts(caller, file, from, ranges, &mut progress).await;
+            let result = read_file(caller, file, ranges, &mut progress).await;
             progress.finish(result)
         }
     }
@@ -195,13 +196,27 @@ impl Progress<'_> {
     }
 }
 
-async fn read_parts(
+async fn read_file(
     caller: Caller<'_>,
     file: &OpenFile,
-    from: u64,
     ranges: &mut Ranges,
     progress: &mut Progress<'_>,
 ) -> Awaited<()> {
+    if let Some(shipped) = file.as_shipped()
+        && cached::read(caller, shipped, ranges, progress).await? == Ended::Done
+    {
+        return Ok(());
+    }
+    read_parts(caller, file, ranges, progress).await
+}
+
+async fn read_parts(
+    caller: Caller<'_>,
+    file: &OpenFile,
+    ranges: &mut Ranges,
+    progress: &mut Progress<'_>,
+) -> Awaited<()> {
+    let from = progress.from + progress.done;
     let end = from.saturating_add(ranges.left()).min(OFFSET_MAX);
     let mut asked = from;
     let mut lengths = alloc::collections::VecDeque::new();

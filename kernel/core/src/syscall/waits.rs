@@ -18,6 +18,7 @@ pub(super) use super::ownership::{fchown, fchownat};
 pub(super) use super::poll::{poll, ppoll};
 pub(super) use super::read::{pread64, preadv, preadv2, read, readv};
 pub(super) use super::records::fcntl_waiting as fcntl;
+pub(super) use super::descriptors::close_written as close;
 pub(super) use super::seek::lseek_in_turn as lseek;
 pub(super) use super::select::{pselect6, select};
 pub(super) use super::shared::memfd_create;

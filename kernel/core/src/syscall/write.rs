@@ -13,6 +13,7 @@ use core::sync::atomic::Ordering;
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::{Call, Reply, Stream};
 
+use super::cached::{self, Ended};
 use super::file_length::may_write;
 use super::ranges::Ranges;
 use super::read::{OFFSET_MAX, PARTS_UNDER_WAY, Progress, check_end, has_places, offset_or_own};
@@ -136,7 +137,7 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges
             let from = at.unwrap_or_else(|| file.offset());
             ranges.cut(may_write(caller, file, Some(from), ranges.left()).await?);
             let mut progress = Progress { caller, file, moves: at.is_none(), from, done: 0 };
-            let result = write_parts(caller, shipped, ranges, &mut progress).await;
+            let result = write_file(caller, (file, shipped), ranges, &mut progress).await;
             progress.finish(result)
         }
         Object::Shared(_) if !file.appends() => {
@@ -193,16 +194,46 @@ async fn write_from(caller: Caller<'_>, file: &OpenFile, at: Option<u64>, ranges
     }
 }
 
+async fn write_file(
+    caller: Caller<'_>,
+    (file, shipped): (&OpenFile, &Shipped),
+    ranges: &mut Ranges,
+    progress: &mut Progress<'_>,
+) -> Awaited<()> {
+    let Some(cached) = shipped.cached() else { return write_parts(caller, shipped, ranges, progress).await };
+    let _turn = cached.turn().await;
+    if cached::write(caller, (file, cached), ranges, (progress, false)).await? == Ended::Done {
+        return Ok(());
+    }
+    cached.settle().await;
+    write_parts(caller, shipped, ranges, progress).await
+}
+
 async fn write_parts(
     caller: Caller<'_>,
     shipped: &Shipped,
     ranges: &mut Ranges,
     progress: &mut Progress<'_>,
 ) -> Awaited<()> {
+    let start = progress.from + progress.done;
+    let end = start.saturating_add(ranges.left());
+    let changing = caller.process.changing(shipped, FileChange::Written(start..end));
+    let result = send_parts(caller, shipped, ranges, progress).await;
+    // Behind a gap there may be more.
+    if result.is_ok() && progress.from + progress.done == end {
+        changing.is(Some(&FileChange::Written(start..end)));
+    }
+    result
+}
+
+async fn send_parts(
+    caller: Caller<'_>,
+    shipped: &Shipped,
+    ranges: &mut Ranges,
+    progress: &mut Progress<'_>,
+) -> Awaited<()> {
     let file = shipped.handle;
-    let end = progress.from.saturating_add(ranges.left());
-    let _changing = caller.process.changing(shipped, FileChange::Written(progress.from..end));
-    let mut sent = progress.from;
+    let mut sent = progress.from + progress.done;
     let mut lengths = VecDeque::new();
     let mut parts = Pipeline::new();
     let mut result = Ok(());
@@ -271,8 +302,24 @@ async fn write_shared(caller: Caller<'_>, ranges: &mut Ranges, progress: &mut Pr
 /// Writes at the end of the file, part after part, with no other thread's parts in between.
 async fn append(caller: Caller<'_>, file: &OpenFile, moves: bool, ranges: &mut Ranges) -> Awaited {
     let _turn = file.turn().await;
+    let cached = file.as_shipped().and_then(Shipped::cached);
+    let _turn_at_file = match cached {
+        Some(cached) => cached.turn().await,
+        None => None,
+    };
     ranges.cut(may_write(caller, file, None, ranges.left()).await?);
     let mut done = 0;
+    if let Some(cached) = cached {
+        let mut progress = Progress { caller, file, moves, from: file.offset(), done: 0 };
+        let result = cached::write(caller, (file, cached), ranges, (&mut progress, true)).await;
+        match progress.finish(result.map(|_| ())) {
+            Ok(written) => done = written,
+            Err(failure) => return Err(failure),
+        }
+        if ranges.left() > 0 {
+            cached.settle().await;
+        }
+    }
     while ranges.left() > 0 {
         let step = async {
             let (bytes, _charge) = ranges.gather(caller, BULK_BYTES_MAX).await?;
@@ -358,6 +405,9 @@ pub(super) async fn write_once(
     let length = bytes.len() as u64;
     match &file.object {
         Object::Shipped(shipped) => {
+            if let Some(cached) = shipped.cached() {
+                cached.settle().await;
+            }
             let call = Call::Write { file: shipped.handle, offset };
             match caller.process.client.call(call, bytes).await? {
                 (Reply::Written { bytes, end }, _) => {

@@ -77,6 +77,18 @@ impl<'a> Mapped<'a> {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(offset), bytes.len()) };
     }
 
+    /// Copies bytes of another page, from `at` of that on, into this one from `offset` on, and notes that it was written.
+    ///
+    /// # Panics
+    /// If they are not all in both pages.
+    pub fn copy_from(&self, offset: usize, other: &Mapped<'_>, at: usize, count: usize) {
+        let fits = |from: usize| from.checked_add(count).is_some_and(|end| end <= PAGE_BYTES);
+        assert!(fits(offset) && fits(at), "copy beyond a page");
+        self.note_write();
+        // SAFETY: as in `read`, for both; they may be the same frame.
+        unsafe { ptr::copy(other.bytes().add(at), self.bytes().add(offset), count) };
+    }
+
     /// Words of the page from `offset` on, to be read and written where they are; the page is noted as written. `None`
     /// if they are not aligned or not all in the page. The program may change them at any time.
     #[must_use]

@@ -60,6 +60,7 @@ fn ras_kind() -> impl Strategy<Value = RasKind> {
         RasKind::Recovery,
         RasKind::DamagedProgram,
         RasKind::DamagedPiece,
+        RasKind::LeaseKept,
         RasKind::LinkCut,
         RasKind::LinkMended,
         RasKind::RecordingEnded,

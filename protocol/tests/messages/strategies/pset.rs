@@ -64,6 +64,7 @@ fn start_job() -> impl Strategy<Value = StartJob> {
                 .collect(),
             staging: launch.staging.map(Box::new),
             core_file: launch.core_file,
+            leases: launch.core_file,
             outlives_ranks: launch.outlives_ranks,
             universe: launch.universe,
             origin: launch.origin,

@@ -1,6 +1,7 @@
 //! Messages of function shipping.
 
 use coppice_protocol::checkpoint::ObjectId;
+use coppice_protocol::lease::{FileId, Grant, Lease};
 use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Notice, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
@@ -35,6 +36,7 @@ fn call_by_handle() -> impl Strategy<Value = Call> {
     prop_oneof![
         (program(), any::<(u32, u16)>()).prop_map(|(program, (first, count))| Call::Pages { program, first, count }),
         handle().prop_map(Call::Close),
+        (file_id(), any::<u64>()).prop_map(|(file, number)| Call::Return { file, number }),
         (handle(), any::<(u64, u32)>()).prop_map(|(file, (offset, length))| Call::Read { file, offset, length }),
         (handle(), any::<Option<u64>>()).prop_map(|(file, offset)| Call::Write { file, offset }),
         any::<u32>().prop_map(|length| Call::Input { length }),
@@ -151,6 +153,16 @@ fn file_system_status() -> impl Strategy<Value = FileSystemStatus> {
     })
 }
 
+fn file_id() -> impl Strategy<Value = FileId> {
+    any::<(u64, u64)>().prop_map(|(device, inode)| FileId { device, inode })
+}
+
+fn grant() -> impl Strategy<Value = Grant> {
+    let lease = prop_oneof![Just(Lease::Shared), Just(Lease::Sole)];
+    (lease, any::<[u64; 3]>())
+        .prop_map(|(lease, [number, known, version])| Grant { lease, number, known, version })
+}
+
 /// Replies of function shipping.
 pub(crate) fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
@@ -160,7 +172,8 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         any::<(u32, u64)>().prop_map(|(bytes, end)| Reply::Written { bytes, end }),
         any::<u64>().prop_map(Reply::Count),
         any::<[u8; 32]>().prop_map(|id| Reply::Object(ObjectId(id))),
-        (handle(), file_status()).prop_map(|(handle, status)| Reply::Opened { handle, status }),
+        (handle(), file_status(), option::of(grant()))
+            .prop_map(|(handle, status, grant)| Reply::Opened { handle, status, grant }),
         file_status().prop_map(Reply::Status),
         file_system_status().prop_map(Reply::FileSystem),
         any::<u64>().prop_map(|next| Reply::Entries { next }),
@@ -173,5 +186,7 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
 /// What an I/O node says of its own accord.
 pub(crate) fn notice() -> impl Strategy<Value = Notice> {
     let owner = || (job(), rank()).prop_map(|(job, rank)| Owner { job, rank });
-    prop_oneof![owner().prop_map(Notice::Output), owner().prop_map(Notice::Input)]
+    let recall = (job(), file_id(), any::<u64>());
+    let recall = recall.prop_map(|(job, file, number)| Notice::Recall { job, file, number });
+    prop_oneof![owner().prop_map(Notice::Output), owner().prop_map(Notice::Input), recall]
 }

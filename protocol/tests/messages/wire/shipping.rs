@@ -1,10 +1,14 @@
 //! Calls that are shipped, and their answers.
 
+use coppice_protocol::lease::{FileId, Grant, Lease};
 use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
 
 use super::{JOB, PROGRAM, RANK, line};
+
+const FILE: FileId = FileId { device: 1, inode: 2 };
+const GRANT: Grant = Grant { lease: Lease::Sole, number: 4, known: 3, version: 5 };
 
 fn location() -> Location {
     Location { directory: Some(Handle(7)), path: "a/b".into() }
@@ -38,6 +42,7 @@ fn calls() {
         ("Pages", Call::Pages { program: PROGRAM, first: 1, count: 2 }),
         ("Open", Call::Open { at: location(), flags: 1, mode: 2 }),
         ("Close", Call::Close(file)),
+        ("Return", Call::Return { file: FILE, number: 6 }),
         ("Read", Call::Read { file, offset: 1, length: 2 }),
         ("Write", Call::Write { file, offset: Some(1) }),
         ("Input", Call::Input { length: 1 }),
@@ -86,7 +91,7 @@ fn replies() {
         ("Pages", Reply::Pages { beside: vec![[1; 32], [2; 32]] }),
         ("Written", Reply::Written { bytes: 1, end: 2 }),
         ("Count", Reply::Count(1)),
-        ("Opened", Reply::Opened { handle: Handle(7), status: status() }),
+        ("Opened", Reply::Opened { handle: Handle(7), status: status(), grant: Some(GRANT) }),
         ("Status", Reply::Status(status())),
         ("FileSystem", Reply::FileSystem(FileSystemStatus { kind: 0xef53, flags: 1, ..FileSystemStatus::default() })),
         ("Entries", Reply::Entries { next: 1 }),

@@ -143,6 +143,9 @@ async fn size_now(shipped: &Shipped, opened_with: u32, client: &Client) -> Resul
     if opened_with & flags::O_PATH != 0 || shipped.status.mode & S_IFMT != S_IFREG {
         return Ok(shipped.status.size);
     }
+    if let Some(cached) = shipped.cached() {
+        cached.settle().await;
+    }
     match client.call(Call::HandleStat(shipped.handle), Vec::new()).await? {
         (Reply::Status(status), _) => Ok(status.size),
         _ => Err(Errno::EIO),
@@ -187,14 +190,16 @@ impl Elsewhere<'_> {
     ) -> Result<(Shipped, Option<Longer>), NotThere> {
         const MAKES: u32 = flags::O_CREAT | flags::O_EXCL | flags::O_TRUNC | flags::O_CLOEXEC;
         let charge = self.quota.charge(block_bytes(path.len()))?;
+        let known = self.closer.cache().charge()?;
         let at = Location { directory: None, path: path.clone() };
         let call = Call::Open { at, flags: opened_with & !MAKES, mode: 0 };
-        let (handle, status) = match self.client.call(call, Vec::new()).await {
-            Ok((Reply::Opened { handle, status }, _)) => (handle, status),
+        let (handle, status, grant) = match self.client.call(call, Vec::new()).await {
+            Ok((Reply::Opened { handle, status, grant }, _)) => (handle, status, grant),
             Ok(_) => return Err(NotThere::Shipped { path, errno: Errno::EIO }),
             Err(errno) => return Err(NotThere::Shipped { path, errno }),
         };
-        let shipped = Shipped::again(handle, *was, (path.clone(), charge), self.closer);
+        let charged = (path.clone(), charge, known);
+        let shipped = Shipped::opened((handle, &status, grant), *was, opened_with, charged, self.closer);
         if (status.device, status.inode, status.mode & S_IFMT) != (was.device, was.inode, was.mode & S_IFMT) {
             return Err(NotThere::Replaced(path));
         }

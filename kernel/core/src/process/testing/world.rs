@@ -145,7 +145,7 @@ impl World {
                 if flags & 0o1000 != 0 {
                     self.files.insert(path.clone(), Vec::new());
                 }
-                Ok((Reply::Opened { handle: self.handle(path), status }, Vec::new()))
+                Ok((Reply::Opened { handle: self.handle(path), status, grant: None }, Vec::new()))
             }
             Call::Close(handle) => {
                 self.path_of(handle)?;

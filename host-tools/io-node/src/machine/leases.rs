@@ -1,0 +1,327 @@
+//! Leases of files that nodes have open ([`coppice_protocol::lease`]): who gets one with a file that is opened, who is
+//! asked for one, and opens that wait for it.
+//!
+//! An open that others' leases stand in the way of is done on the host first, which tells what file it is; then it
+//! waits here, holding nothing but its node's slot, until these are back. What it found may not be so any more then: so
+//! the file is cut (`O_TRUNC`) and looked at again behind the wait. After [`RECALL_TIME_MAX`] it fails with `EIO`.
+
+use std::collections::BTreeMap;
+
+use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::lease::{Access, FileId, Leases, Recall, Stamp};
+use coppice_protocol::limits::FILE_TIME_GRAIN_NS;
+use coppice_protocol::pset::FromPset;
+use coppice_protocol::ras::{RasEvent, RasKind, Severity};
+use coppice_protocol::ship::{Call, FileStatus, Handle, Notice, Owner, Reply};
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
+
+use super::calls::{CallId, failed};
+use super::effect::{Answer, Effect, PlaceId};
+use super::timers::Timer;
+use super::{Machine, Now};
+use crate::clock::ns;
+use crate::limits::RECALL_TIME_MAX;
+
+/// Who may have a lease: the ranks that a start of a job has on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Party {
+    node: NodeId,
+    place: PlaceId,
+    job: JobId,
+}
+
+/// Opens and leases.
+#[derive(Debug, Default)]
+pub(super) struct FileLeases {
+    table: Leases<Party>,
+    /// The regular files that ranks have open, and for what.
+    handles: BTreeMap<(PlaceId, Rank), BTreeMap<Handle, (FileId, Access)>>,
+    /// Opens that wait for leases, in order.
+    waiting: BTreeMap<FileId, Vec<CallId>>,
+}
+
+/// A file that is being opened, by a rank whose node may get a lease.
+#[derive(Debug)]
+pub(super) struct Opening {
+    access: Access,
+    /// It is to be cut when nobody's lease is in the way.
+    cuts: bool,
+    stage: Stage,
+    /// What the host has opened, once it has.
+    opened: Option<(Handle, FileStatus)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The host opens it.
+    Opening,
+    /// The host cuts it.
+    Cutting,
+    /// The host looks at it again.
+    Looking,
+}
+
+impl Opening {
+    /// Of a file that is opened with these flags; which of them the host is to open it with. `None`: what is opened so
+    /// is not read or written.
+    pub(super) fn of(flags: u32) -> Option<(Self, u32)> {
+        let opened_with = OFlags::from_bits_retain(flags);
+        if opened_with.contains(OFlags::PATH) {
+            return None;
+        }
+        let writes = opened_with.intersects(OFlags::WRONLY | OFlags::RDWR);
+        let truncates = opened_with.contains(OFlags::TRUNC);
+        let access = if writes || truncates { Access::Write } else { Access::Read };
+        // What is open for reading cannot be cut later.
+        let cuts = writes && truncates && !opened_with.contains(OFlags::TMPFILE);
+        let opened_with = if cuts { opened_with.difference(OFlags::TRUNC) } else { opened_with };
+        Some((Self { access, cuts, stage: Stage::Opening, opened: None }, opened_with.bits()))
+    }
+}
+
+impl FileLeases {
+    /// Ranks that have files open, and files that opens wait for.
+    pub(super) fn count(&self) -> usize {
+        self.handles.len() + self.waiting.len()
+    }
+}
+
+fn file_of(status: &FileStatus) -> FileId {
+    FileId { device: status.device, inode: status.inode }
+}
+
+impl Machine {
+    /// A step of opening a file is done. Gives the answer if that was the last.
+    pub(super) fn open_goes_on(&mut self, id: CallId, answer: Answer, now: Now) -> Option<Answer> {
+        let (party, owner, opening) = self.opening(id)?;
+        match (opening.stage, answer) {
+            (Stage::Opening, (Reply::Opened { handle, status, .. }, _)) if is_regular(&status) => {
+                opening.opened = Some((handle, status));
+                let (access, file) = (opening.access, file_of(&status));
+                let handles = self.leases.handles.entry((party.place, owner.rank)).or_default();
+                handles.insert(handle, (file, access));
+                let recalls = self.leases.table.open(party, file, access);
+                self.recall(recalls);
+                if self.leases.table.may_go_on(party, file, access) {
+                    return self.is_opened(id, false, now);
+                }
+                self.wait_for_leases(id, file, now);
+                None
+            }
+            (Stage::Cutting, (Reply::Done, _)) => {
+                opening.stage = Stage::Looking;
+                let (handle, _) = opening.opened?;
+                self.look(id, Call::HandleStat(handle));
+                None
+            }
+            (Stage::Looking, (Reply::Status(status), _)) => {
+                let (handle, _) = opening.opened?;
+                opening.opened = Some((handle, status));
+                Some(self.granted(id, now))
+            }
+            // Nothing of which there are leases, or it failed.
+            (Stage::Opening, answer) => Some(answer),
+            (_, answer) => {
+                let answer = if let (Reply::Failed(_), _) = answer { answer } else { failed(Errno::IO) };
+                self.close_again(id, now);
+                Some(answer)
+            }
+        }
+    }
+
+    /// A call waits until leases of a file that are in its way are back.
+    fn wait_for_leases(&mut self, id: CallId, file: FileId, now: Now) {
+        self.calls.waits_for_lease(id);
+        self.leases.waiting.entry(file).or_default().push(id);
+        self.timers.set(now.ns + ns(RECALL_TIME_MAX), Timer::Recall(id, file));
+    }
+
+    /// A file was looked at that is not open. Gives the answer if that is what the file is.
+    pub(super) fn look_goes_on(&mut self, id: CallId, answer: Answer, now: Now) -> Option<Answer> {
+        let (Some((node, place, owner)), (Reply::Status(status), _)) = (self.calls.looking(id), &answer) else {
+            return Some(answer);
+        };
+        let (party, file) = (Self::party(node, place, owner.job), file_of(status));
+        let recalls = self.leases.table.look(party, file);
+        if self.leases.table.may_go_on(party, file, Access::Read) {
+            return Some(answer);
+        }
+        self.recall(recalls);
+        self.wait_for_leases(id, file, now);
+        None
+    }
+
+    /// No lease is in the way of a file that is opened.
+    fn is_opened(&mut self, id: CallId, waited: bool, now: Now) -> Option<Answer> {
+        self.calls.goes_out(id);
+        let (.., opening) = self.opening(id)?;
+        let (handle, status) = opening.opened?;
+        if opening.cuts && (waited || status.size > 0 || !is_new(&status, now)) {
+            opening.stage = Stage::Cutting;
+            self.look(id, Call::HandleTruncate { file: handle, length: 0 });
+        } else if waited {
+            opening.stage = Stage::Looking;
+            self.look(id, Call::HandleStat(handle));
+        } else {
+            return Some(self.granted(id, now));
+        }
+        None
+    }
+
+    /// The answer to a file that is open, with the lease that comes with it.
+    fn granted(&mut self, id: CallId, now: Now) -> Answer {
+        let Some((party, _, Opening { opened: Some((handle, status)), .. })) = self.opening(id) else {
+            return failed(Errno::IO);
+        };
+        let (handle, status) = (*handle, *status);
+        let (grant, worthless) =
+            self.leases.table.grant(party, file_of(&status), Stamp::of(&status), now.realtime_ns);
+        self.recall(worthless);
+        (Reply::Opened { handle, status, grant }, Vec::new())
+    }
+
+    /// Has the next step of an open done.
+    fn look(&mut self, id: CallId, call: Call) {
+        if let Some((party, owner, _)) = self.opening(id) {
+            self.effects.push(Effect::Names { id, place: party.place, rank: owner.rank, call });
+        }
+    }
+
+    /// A file was opened and is not to be after all.
+    fn close_again(&mut self, id: CallId, now: Now) {
+        let Some((party, owner, Opening { opened: Some((handle, _)), .. })) = self.opening(id) else { return };
+        let handle = *handle;
+        self.closed_handle((party, owner.rank), handle, None, now);
+        self.close_unknown(id, handle);
+    }
+
+    /// A rank has closed a file, which was this then if that is known.
+    pub(super) fn closed_handle(
+        &mut self,
+        (party, rank): (Party, Rank),
+        handle: Handle,
+        status: Option<&FileStatus>,
+        now: Now,
+    ) {
+        let Some(handles) = self.leases.handles.get_mut(&(party.place, rank)) else { return };
+        let Some((file, access)) = handles.remove(&handle) else { return };
+        if handles.is_empty() {
+            self.leases.handles.remove(&(party.place, rank));
+        }
+        self.leases.table.close(party, file, access, status.map(Stamp::of), now.realtime_ns);
+        self.opens_go_on(file, now);
+    }
+
+    /// A rank has ended: it has no file open any more.
+    pub(super) fn closed_all(&mut self, node: NodeId, place: PlaceId, owner: Owner, now: Now) {
+        let party = Party { node, place, job: owner.job };
+        for (_, (file, access)) in self.leases.handles.remove(&(place, owner.rank)).into_iter().flatten() {
+            self.leases.table.close(party, file, access, None, now.realtime_ns);
+            self.opens_go_on(file, now);
+        }
+    }
+
+    /// A node gives a lease back.
+    pub(super) fn returned(&mut self, node: NodeId, (place, job): (PlaceId, JobId), lease: (FileId, u64), now: Now) {
+        let (file, number) = lease;
+        if self.leases.table.returned(Party { node, place, job }, file, number) {
+            self.opens_go_on(file, now);
+        }
+    }
+
+    /// Some lease of a file is no more: opens that nothing else is in the way of go on.
+    fn opens_go_on(&mut self, file: FileId, now: Now) {
+        let Some(waiting) = self.leases.waiting.remove(&file) else { return };
+        let mut still = Vec::new();
+        for id in waiting {
+            if !self.calls.is_waiting_for_lease(id) {
+                continue;
+            }
+            let looking = self.calls.looking(id);
+            let (party, access) = match (self.opening(id), looking) {
+                (Some((party, _, opening)), _) => (party, Some(opening.access)),
+                (None, Some((node, place, owner))) => (Self::party(node, place, owner.job), None),
+                (None, None) => continue,
+            };
+            if !self.leases.table.may_go_on(party, file, access.unwrap_or(Access::Read)) {
+                still.push(id);
+            } else if access.is_none() {
+                self.look_again(id);
+            } else if let Some(answer) = self.is_opened(id, true, now) {
+                self.finish(id, answer, now);
+            }
+        }
+        if !still.is_empty() {
+            self.leases.waiting.entry(file).or_default().splice(0..0, still);
+        }
+    }
+
+    /// A call has waited long enough for leases of a file.
+    pub(super) fn recall_is_late(&mut self, id: CallId, file: FileId, now: Now) {
+        if !self.calls.is_waiting_for_lease(id) {
+            return;
+        }
+        let looking = self.calls.looking(id).map(|(.., owner)| owner);
+        let owner = self.opening(id).map(|(_, owner, _)| owner).or(looking);
+        let Some(owner) = owner else { return };
+        self.outbox.push(FromPset::Ras {
+            node: None,
+            event: RasEvent {
+                severity: Severity::Error,
+                kind: RasKind::LeaseKept,
+                job: Some(owner.job),
+                rank: Some(owner.rank),
+                address: None,
+                instruction: None,
+                text: format!(
+                    "a call on a file failed, as a node has not given its lease back for {} s",
+                    RECALL_TIME_MAX.as_secs()
+                ),
+            },
+        });
+        self.close_again(id, now);
+        if let Some(waiting) = self.leases.waiting.get_mut(&file) {
+            waiting.retain(|other| *other != id);
+        }
+        self.finish(id, failed(Errno::IO), now);
+    }
+
+    /// Asks nodes for leases; who has no connection is asked on the next.
+    fn recall(&mut self, recalls: Vec<Recall<Party>>) {
+        for Recall { party, file, number } in recalls {
+            self.notify_node(party.node, &Notice::Recall { job: party.job, file, number });
+        }
+    }
+
+    /// A node has a new connection: it is asked again for what it was asked for.
+    pub(super) fn recall_again(&mut self, node: NodeId) {
+        let parties: Vec<Party> = self.leases.table.parties().filter(|party| party.node == node).collect();
+        for party in parties {
+            let recalls = self.leases.table.recalled(party).collect();
+            self.recall(recalls);
+        }
+    }
+
+    /// A call that opens a file, and whose it is.
+    fn opening(&mut self, id: CallId) -> Option<(Party, Owner, &mut Opening)> {
+        let (node, place, owner, opening) = self.calls.opening(id)?;
+        Some((Party { node, place, job: owner.job }, owner, opening))
+    }
+
+    /// Who a rank's node is to the table.
+    pub(super) fn party(node: NodeId, place: PlaceId, job: JobId) -> Party {
+        Party { node, place, job }
+    }
+}
+
+/// Whether a file was just made: it need not be cut, and has its times.
+fn is_new(status: &FileStatus, now: Now) -> bool {
+    let changed_ns = status.changed.seconds.saturating_mul(1_000_000_000).saturating_add(status.changed.nanoseconds.into());
+    let age_ns = i128::from(now.realtime_ns) - i128::from(changed_ns);
+    status.created == Some(status.changed) && age_ns < i128::from(FILE_TIME_GRAIN_NS)
+}
+
+fn is_regular(status: &FileStatus) -> bool {
+    FileType::from_raw_mode(status.mode) == FileType::RegularFile
+}

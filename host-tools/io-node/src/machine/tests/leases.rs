@@ -1,0 +1,239 @@
+//! Leases of files between nodes, with a disk that the tests play: one file.
+
+use coppice_protocol::lease::{FileId, Grant, Lease};
+use coppice_protocol::ship::{
+    self, Call, FileStatus, Handle, Location, Notice, Owner, Reply, RequestId, Timestamp,
+};
+
+use super::*;
+use crate::machine::CallId;
+
+const FILE: FileId = FileId { device: 1, inode: 2 };
+const READ: u32 = 0;
+const WRITE: u32 = 1;
+const CUT: u32 = 0o1000;
+/// Long after the file was changed.
+const NOW: Now = Now { ns: 0, realtime_ns: 1_000_000_000_000 };
+
+/// Two nodes with a rank each.
+struct Two {
+    machine: Machine,
+    wires: Vec<[Wire; 2]>,
+    said: u64,
+    /// Calls that the disk was to make and has not.
+    disk: Vec<(CallId, Call)>,
+    size: u64,
+    handles: u32,
+}
+
+impl Two {
+    fn new() -> Self {
+        let mut machine = Machine::default();
+        let wires = (0..2).map(|number| ready(&mut machine, number)).collect();
+        let member = |node: u32| Member {
+            node: NodeId(node),
+            first: Rank(node),
+            count: 1,
+            use_retained: false,
+            restore: None,
+        };
+        let world = World::new(JobKey([7; 32]), 1, (0..2).map(NodeId));
+        start_this(&mut machine, StartJob { size: 2, members: vec![member(0), member(1)], world, ..job() });
+        Self { machine, wires, said: 0, disk: Vec::new(), size: 5, handles: 0 }
+    }
+
+    /// A node's rank makes a call. Which it is.
+    fn say(&mut self, node: u32, call: Call) -> u64 {
+        self.said += 1;
+        let id = RequestId::new(self.said as usize % 8, self.said).to_frame();
+        let owner = Owner { job: JOB, rank: Rank(node) };
+        let ship = &mut self.wires[node as usize][1];
+        ship.session.send(id, &ship::Request { owner, call }, &[]).expect("sent");
+        ship.exchange(&mut self.machine, NOW);
+        id
+    }
+
+    fn status(&self) -> FileStatus {
+        let changed = Timestamp { seconds: 1, nanoseconds: 1 };
+        FileStatus { device: 1, inode: 2, mode: 0o100_644, size: self.size, changed, ..FileStatus::default() }
+    }
+
+    /// The disk does what there is to do. What it was.
+    fn work(&mut self) -> Vec<Call> {
+        let mut made = Vec::new();
+        loop {
+            while let Some(effect) = self.machine.next_effect() {
+                if let Effect::Names { id, call, .. } = effect {
+                    self.disk.push((id, call));
+                }
+            }
+            let Some((id, call)) = self.disk.pop() else { return made };
+            let reply = match &call {
+                Call::Open { .. } => {
+                    self.handles += 1;
+                    Reply::Opened { handle: Handle(self.handles), status: self.status(), grant: None }
+                }
+                Call::HandleTruncate { length, .. } => {
+                    self.size = *length;
+                    Reply::Done
+                }
+                Call::Stat { .. } | Call::HandleStat(_) | Call::Close(_) => Reply::Status(self.status()),
+                other => panic!("{other:?}"),
+            };
+            made.push(call);
+            self.machine.done(id, (reply, Vec::new()), NOW);
+        }
+    }
+
+    /// What a node hears: answers, and what it is asked to give back.
+    fn hear(&mut self, node: u32) -> (Vec<(u64, Reply)>, Vec<u64>) {
+        let ship = &mut self.wires[node as usize][1];
+        let bytes = self.machine.transmit(ship.line).to_vec();
+        self.machine.consume(ship.line, bytes.len(), NOW);
+        ship.session.handle_bytes(&bytes).expect("authentic");
+        let (mut replies, mut recalls) = (Vec::new(), Vec::new());
+        while let Some(Event::Frame(frame)) = ship.session.poll_event() {
+            if frame.id == ship::NOTICE_ID {
+                match frame.message().expect("a notice") {
+                    Notice::Recall { job: JOB, file: FILE, number } => recalls.push(number),
+                    other => panic!("{other:?}"),
+                }
+            } else {
+                replies.push((frame.id, frame.message().expect("a reply")));
+            }
+        }
+        (replies, recalls)
+    }
+
+    fn open(&mut self, node: u32, flags: u32) -> u64 {
+        let at = Location { directory: None, path: "/a".into() };
+        self.say(node, Call::Open { at, flags, mode: 0 })
+    }
+
+    /// A file that is opened at once.
+    fn opened(&mut self, node: u32, flags: u32) -> (Handle, Option<Grant>) {
+        let id = self.open(node, flags);
+        self.work();
+        match &self.hear(node).0[..] {
+            [(of, Reply::Opened { handle, grant, .. })] if *of == id => (*handle, *grant),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn give_back(&mut self, node: u32, number: u64) {
+        self.say(node, Call::Return { file: FILE, number });
+        self.work();
+    }
+}
+
+fn lease(grant: Option<Grant>) -> Option<Lease> {
+    grant.map(|grant| grant.lease)
+}
+
+#[test]
+fn who_opens_against_a_lease_waits_until_it_is_back_and_sees_what_was_written_until_then() {
+    let mut two = Two::new();
+    let (_, sole) = two.opened(0, WRITE);
+    assert_eq!(lease(sole), Some(Lease::Sole));
+    let id = two.open(1, READ);
+    two.work();
+    let number = sole.expect("it has one").number;
+    assert_eq!(two.hear(0).1, [number]);
+    assert!(two.hear(1).0.is_empty(), "it waits");
+    // What that node had not written yet.
+    two.size = 9;
+    two.give_back(0, number);
+    match &two.hear(1).0[..] {
+        [(of, Reply::Opened { status, grant: None, .. })] if *of == id => assert_eq!(status.size, 9),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(two.machine.remains().calls, 0);
+}
+
+#[test]
+fn readers_share_until_somebody_writes_and_nothing_is_cut_before_they_know_nothing() {
+    let mut two = Two::new();
+    let (_, one) = two.opened(0, READ);
+    let (handle, other) = two.opened(1, READ);
+    assert_eq!((lease(one), lease(other)), (Some(Lease::Shared), Some(Lease::Shared)));
+    two.open(1, WRITE | CUT);
+    assert!(matches!(two.work()[..], [Call::Open { flags: WRITE, .. }]), "it is not cut yet");
+    assert_eq!((two.hear(0).1, two.hear(1).1), (vec![one.expect("one").number], vec![]), "it is its own");
+    two.give_back(0, one.expect("one").number);
+    let (replies, _) = two.hear(1);
+    assert!(matches!(replies[..], [(_, Reply::Opened { grant: None, .. })]) && two.size == 0, "{replies:?}");
+    two.say(1, Call::Close(handle));
+    two.work();
+}
+
+#[test]
+fn who_looks_at_a_file_sees_what_others_have_not_written_yet() {
+    let mut two = Two::new();
+    let (_, sole) = two.opened(0, WRITE);
+    let at = || Location { directory: None, path: "/a".into() };
+    let id = two.say(1, Call::Stat { at: at(), follow: true });
+    two.work();
+    assert!(two.hear(1).0.is_empty());
+    two.size = 7;
+    two.give_back(0, sole.expect("it has one").number);
+    match &two.hear(1).0[..] {
+        [(of, Reply::Status(status))] if *of == id => assert_eq!(status.size, 7),
+        other => panic!("{other:?}"),
+    }
+    // Its own node knows what it has not written.
+    let (_, sole) = two.opened(0, WRITE);
+    assert!(sole.is_some());
+    two.say(0, Call::Stat { at: at(), follow: true });
+    two.work();
+    assert!(matches!(two.hear(0), (replies, recalls) if replies.len() == 1 && recalls.is_empty()));
+}
+
+#[test]
+fn a_lease_ends_with_its_node_and_with_its_rank() {
+    for loses_node in [false, true] {
+        let mut two = Two::new();
+        assert!(two.opened(0, WRITE).1.is_some());
+        two.open(1, WRITE);
+        two.work();
+        if loses_node {
+            two.machine.order(ToPset::RemoveNode { node: NodeId(0) }, NOW).expect("makes sense");
+        } else {
+            let report = RankReport::ended(JOB, Rank(0), Exit::Status(0));
+            two.wires[0][0].say(&one_end(report));
+            two.wires[0][0].exchange(&mut two.machine, NOW);
+        }
+        two.work();
+        let (replies, _) = two.hear(1);
+        assert!(matches!(replies[..], [(_, Reply::Opened { grant: Some(_), .. })]), "{replies:?}");
+    }
+}
+
+#[test]
+fn a_node_is_asked_again_on_its_next_connection_and_not_waited_for_for_ever() {
+    let mut two = Two::new();
+    let (_, sole) = two.opened(0, WRITE);
+    let id = two.open(1, READ);
+    two.work();
+    two.machine.disconnected(two.wires[0][1].line, Disconnected::Closed, NOW);
+    let again = Wire::connect(&mut two.machine, Channel::Ship, NodeId(0), &NodeKey([7; 32]));
+    two.wires[0][1] = again;
+    assert_eq!(two.hear(0).1, [sole.expect("it has one").number]);
+    let late = Now { ns: 61_000_000_000, ..NOW };
+    two.machine.advance(late);
+    two.work();
+    let (replies, _) = two.hear(1);
+    assert!(matches!(replies[..], [(of, Reply::Failed(5))] if of == id), "{replies:?}");
+    let said = std::iter::from_fn(|| two.machine.next_message(late));
+    let is_said = |message| matches!(message, FromPset::Ras { event, .. } if event.kind == RasKind::LeaseKept);
+    assert_eq!(said.filter(|message| is_said(message.clone())).count(), 1);
+    assert_eq!(two.machine.remains().calls, 0);
+}
+
+#[test]
+fn a_job_without_leases_gets_none() {
+    let mut machine = Machine::default();
+    let wires = (0..2).map(|number| ready(&mut machine, number)).collect();
+    start_this(&mut machine, StartJob { leases: false, ..job() });
+    let mut two = Two { machine, wires, said: 0, disk: Vec::new(), size: 5, handles: 0 };
+    assert_eq!(two.opened(0, WRITE | CUT).1, None);
+}

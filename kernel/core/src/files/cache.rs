@@ -1,0 +1,241 @@
+//! What a job's ranks on a node know of the I/O node's files: pages, lengths, and bytes that are not written yet, as far
+//! as the node has leases ([`coppice_protocol::lease`]).
+//!
+//! All ranks of the job share it. Pages lie in memory that nobody else wants: who finds no frame has those given back
+//! that were used longest ago ([`Spare`]). Bytes that were not written yet stay, and there are few.
+//!
+//! A file is known from its first open to the end of the job; its pages outlive the last close, as long as there is no
+//! lack of memory, and are believed at the next open if the I/O node says that they are what is in the file. A file of
+//! which the node has no lease is known, too, by nothing but its name: every call is made at the I/O node.
+
+mod ahead;
+mod extents;
+mod file;
+mod fill;
+mod pages;
+mod taking;
+mod write_back;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use coppice_hal::frames::FramePool;
+use coppice_hal::heap::block_bytes;
+use coppice_protocol::lease::{FileId, Grant};
+use coppice_protocol::retain::RetainedProgram;
+use coppice_protocol::ship::FileStatus;
+
+pub(crate) use self::file::CachedFile;
+pub(crate) use self::taking::{COPY_BYTES_MAX, Taking};
+
+use self::extents::Extents;
+use crate::errno::Errno;
+use crate::limits::FILES_KNOWN_MAX;
+use crate::memory::{FileChange, FileIdentity, Retention, Spare};
+use crate::quota::{Charge, Quota, shared_bytes};
+use crate::ship::Client;
+use crate::sync::{LockLevel, Mutex};
+
+/// Pages that are given back at a time.
+const GIVEN_BACK_PAGES: u64 = 64;
+
+/// What a file that is known is charged with, bytes: itself, and its place among others.
+pub(crate) const KNOWN_FILE_BYTES: usize = shared_bytes::<CachedFile>() + 3 * size_of::<(FileIdentity, Known)>() + block_bytes(2 * Extents::BYTES);
+
+/// See the [module](self).
+pub(crate) struct FileCache {
+    frames: &'static FramePool,
+    retention: Arc<Retention>,
+    quota: Arc<Quota>,
+    /// Bytes that wait to be written.
+    waiting: Arc<AtomicU64>,
+    files: Mutex<Files>,
+}
+
+#[derive(Default)]
+struct Files {
+    known: BTreeMap<FileIdentity, Known>,
+    /// Leases up to this number that were not heard of yet are not to be used: they were asked for already.
+    void: u64,
+    uses: u64,
+}
+
+/// A file that is known.
+struct Known {
+    file: Arc<CachedFile>,
+    /// Handles that are open.
+    opens: u32,
+    /// When it was opened or closed last, by [`Files::uses`], and as spare memory counts.
+    used: u64,
+    spare_used: u64,
+    _charge: Charge,
+}
+
+impl FileCache {
+    /// Nothing known. Its pages are given back when `retention` is to give something back.
+    pub(crate) fn new(frames: &'static FramePool, retention: &Arc<Retention>, quota: &Arc<Quota>) -> Arc<Self> {
+        let files = Mutex::new(LockLevel::KnownFiles, Files::default());
+        let (retention_too, quota) = (Arc::clone(retention), Arc::clone(quota));
+        let waiting = Arc::default();
+        let cache = Arc::new(Self { frames, retention: retention_too, quota, waiting, files });
+        let spare: Weak<dyn Spare> = Arc::downgrade(&(Arc::clone(&cache) as Arc<dyn Spare>));
+        retention.add_spare(spare);
+        cache
+    }
+
+    /// What opening a file is charged with before, [`KNOWN_FILE_BYTES`].
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn charge(&self) -> Result<Charge, Errno> {
+        self.quota.charge(KNOWN_FILE_BYTES)
+    }
+
+    /// A file was opened that is this, with that lease. [`Self::closed`] is to follow.
+    pub(crate) fn opened(&self, status: &FileStatus, grant: Option<Grant>, charge: Charge) -> Arc<CachedFile> {
+        let identity = FileIdentity { device: status.device, inode: status.inode };
+        let mut forgotten = None;
+        let mut files = self.files.lock();
+        let files = &mut *files;
+        files.uses += 1;
+        if files.known.len() >= FILES_KNOWN_MAX && !files.known.contains_key(&identity) {
+            let closed = files.known.iter().filter(|(_, known)| known.opens == 0);
+            if let Some(oldest) = closed.min_by_key(|(_, known)| known.used).map(|(oldest, _)| *oldest) {
+                forgotten = files.known.remove(&oldest);
+            }
+        }
+        let new = || CachedFile::new(identity, self.frames, &self.retention, (&self.quota, &self.waiting));
+        let known = files.known.entry(identity).or_insert_with(|| Known {
+            file: Arc::new(new()),
+            opens: 0,
+            used: 0,
+            spare_used: 0,
+            _charge: charge,
+        });
+        known.opens += 1;
+        (known.used, known.spare_used) = (files.uses, self.retention.next_use());
+        if let Some(grant) = grant.filter(|grant| grant.number > files.void) {
+            known.file.granted(grant, status);
+        }
+        if let Some(forgotten) = &forgotten {
+            forgotten.file.forget();
+        }
+        Arc::clone(&known.file)
+    }
+
+    /// One of a file's handles is closed.
+    pub(crate) fn closed(&self, identity: FileIdentity) {
+        let mut files = self.files.lock();
+        let files = &mut *files;
+        files.uses += 1;
+        let Some(known) = files.known.get_mut(&identity) else { return };
+        known.opens = known.opens.saturating_sub(1);
+        (known.used, known.spare_used) = (files.uses, self.retention.next_use());
+        if known.opens == 0 {
+            // The lease ends with the handle.
+            let knows_something = known.file.rest();
+            if !knows_something {
+                files.known.remove(&identity);
+            }
+        }
+    }
+
+    /// The I/O node wants a lease back, which `client` says is given when it is.
+    pub(crate) fn recall(&self, client: &Client, file: FileId, number: u64) {
+        let identity = FileIdentity { device: file.device, inode: file.inode };
+        let known = {
+            let mut files = self.files.lock();
+            let known = files.known.get(&identity).map(|known| Arc::clone(&known.file));
+            if known.as_ref().is_none_or(|known| known.lease() != Some(number)) {
+                files.void = files.void.max(number);
+            }
+            known
+        };
+        match known {
+            Some(known) => known.recall(client, number),
+            None => client.give_back(file, number),
+        }
+    }
+
+    /// A file changed, by a call that was made at the I/O node.
+    pub(crate) fn changed(&self, identity: FileIdentity, change: &FileChange) {
+        let known = self.files.lock().known.get(&identity).map(|known| Arc::clone(&known.file));
+        if let Some(known) = known {
+            known.changed(change);
+        }
+    }
+
+    /// What became of a file nobody knows: nothing of it is believed until it is opened again.
+    pub(crate) fn is_unsure(&self, identity: FileIdentity) {
+        let known = self.files.lock().known.get(&identity).map(|known| Arc::clone(&known.file));
+        if let Some(known) = known {
+            known.is_unsure();
+        }
+    }
+
+    /// Those with bytes that are not written yet.
+    fn unwritten(&self) -> Vec<Arc<CachedFile>> {
+        let files = self.files.lock();
+        files.known.values().filter(|known| known.file.is_unwritten()).map(|known| Arc::clone(&known.file)).collect()
+    }
+
+    /// Waits until all that was written so far is at the I/O node. What fails is told to who uses the file next.
+    pub(crate) async fn settle(&self) {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        // As of one file.
+        Box::pin(async {
+            for file in self.unwritten() {
+                file.settle().await;
+            }
+        })
+        .await;
+    }
+
+    /// The last rank has ended: nothing is known any more. Gives what was written and is lost.
+    pub(crate) fn end(&self) -> Option<Errno> {
+        let known = core::mem::take(&mut self.files.lock().known);
+        let mut lost = None;
+        for known in known.into_values() {
+            known.file.forget();
+            lost = lost.or(known.file.take_error());
+        }
+        lost
+    }
+}
+
+impl Drop for FileCache {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Spare for FileCache {
+    fn oldest(&self) -> Option<u64> {
+        let files = self.files.lock();
+        let spare = files.known.values().filter(|known| known.file.spare_pages() > 0);
+        spare.map(|known| known.spare_used).min()
+    }
+
+    fn give_back(&self) -> bool {
+        let oldest = {
+            let files = self.files.lock();
+            let spare = files.known.values().filter(|known| known.file.spare_pages() > 0);
+            spare.min_by_key(|known| known.spare_used).map(|known| Arc::clone(&known.file))
+        };
+        oldest.is_some_and(|oldest| oldest.give_back(GIVEN_BACK_PAGES))
+    }
+
+    fn held(&self) -> Vec<RetainedProgram> {
+        // They go with the job.
+        Vec::new()
+    }
+
+    fn bytes(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,411 @@
+//! One file: its lease, its length, its pages, and what is under way.
+//!
+//! Everything here is done under one lock for a moment; nobody who holds it waits, asks for memory that somebody would
+//! have to give back, or makes a call. Nor is a client dropped under it: with the last of them goes what it has under
+//! way, which takes the lock.
+
+use alloc::sync::Arc;
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::frames::FramePool;
+use coppice_protocol::lease::{FileId, Grant, Lease};
+use coppice_protocol::ship::{FileStatus, Handle};
+
+use super::ahead::Ahead;
+use super::extents::{EXTENTS_MAX, Extents};
+use super::fill::Fills;
+use super::pages::Pages;
+use super::write_back::Writing;
+use crate::errno::Errno;
+use crate::executor::WaitQueue;
+use crate::files::{Turn, Turns};
+use crate::memory::{FileChange, FileIdentity, Retention};
+use crate::quota::Quota;
+use crate::ship::Client;
+use crate::sync::{LockLevel, Mutex};
+
+pub(super) const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Pages of which only a part is known, as only that was written.
+pub(super) const PARTIAL_MAX: usize = 8;
+
+/// Handles that a file is open to be written with, of which one is remembered to write with.
+pub(super) const WRITERS_MAX: usize = 4;
+
+/// See this module.
+pub(crate) struct CachedFile {
+    pub(super) identity: FileIdentity,
+    pub(super) frames: &'static FramePool,
+    pub(super) retention: Arc<Retention>,
+    pub(super) quota: Arc<Quota>,
+    /// Bytes of all files of the job that wait to be written.
+    pub(super) waiting: Arc<AtomicU64>,
+    /// Whose turn it is to write: what one call writes is in one piece.
+    turns: Turns,
+    pub(super) state: Mutex<State>,
+    /// Told when anything came, went, or was written.
+    pub(super) changed: WaitQueue,
+}
+
+/// Under the lock.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) lease: Option<Grant>,
+    /// Somebody wants the lease of that number; it is given back as soon as everything is written. Who it is said by.
+    pub(super) leaving: Option<(Client, u64)>,
+    /// What was written could not be: what is known is worth nothing until the next lease.
+    is_broken: bool,
+    version: u64,
+    /// Length, bytes, while there is a lease.
+    pub(super) size: u64,
+    pub(super) pages: Pages,
+    pub(super) fills: Fills,
+    pub(super) ahead: Ahead,
+    /// Bytes that are to be written, and those that are being written.
+    pub(super) unwritten: Extents,
+    pub(super) writing: Writing,
+    /// Pages of which these bytes alone are known.
+    pub(super) partial: [Option<Range<u64>>; PARTIAL_MAX],
+    /// Who has it open to write.
+    pub(super) writers: [Option<(Client, Handle)>; WRITERS_MAX],
+    /// A task writes back what is unwritten in a while.
+    pub(super) is_timed: bool,
+    /// Of bytes that wait to be written, those that the job's count has.
+    counted: u64,
+    /// What was not written, and nobody was told yet.
+    pub(super) error: Option<Errno>,
+}
+
+impl State {
+    /// Whether its lease may be used.
+    pub(super) fn is_leased(&self) -> bool {
+        self.lease.is_some() && self.leaving.is_none() && !self.is_broken
+    }
+
+    /// Whether bytes may be written later.
+    pub(super) fn is_sole(&self) -> bool {
+        self.is_leased() && self.lease.is_some_and(|grant| grant.lease == Lease::Sole)
+    }
+
+    /// Whether everything that was written is at the I/O node.
+    pub(super) fn is_settled(&self) -> bool {
+        self.unwritten.is_empty() && self.writing.is_empty()
+    }
+
+    /// The part of a page that is known, if that is not all.
+    pub(super) fn partial_at(&mut self, page: u64) -> Option<&mut Option<Range<u64>>> {
+        self.partial.iter_mut().find(|known| known.as_ref().is_some_and(|known| known.start / PAGE == page / PAGE))
+    }
+
+    /// Pages that are known as a whole, from an offset on without a gap: how many bytes, `limit` at most.
+    pub(super) fn run(&self, offset: u64, limit: u64) -> u64 {
+        let run = self.pages.run(offset, limit);
+        let partial = self.partial.iter().flatten().map(|known| known.start / PAGE * PAGE);
+        let first = partial.filter(|page| page + PAGE > offset && *page < offset + run).min();
+        first.map_or(run, |page| page.saturating_sub(offset))
+    }
+
+    /// What is known is worth nothing.
+    pub(super) fn give_up(&mut self, retention: &Retention) {
+        self.forget_pages(retention);
+        (self.is_broken, self.version) = (true, 0);
+    }
+
+    /// Pages of which a part is known are not.
+    pub(super) fn forget_parts(&mut self) {
+        for known in core::mem::take(&mut self.partial).into_iter().flatten() {
+            if self.unwritten.touch(&known) || self.writing.touches(&known) {
+                if let Some(place) = self.partial.iter_mut().find(|place| place.is_none()) {
+                    *place = Some(known);
+                }
+            } else {
+                self.pages.drop_range(known.start, known.end);
+            }
+        }
+    }
+
+    /// Nothing is known of what is in the file. What is unwritten stays.
+    fn forget_pages(&mut self, retention: &Retention) {
+        self.fills.clear();
+        self.partial = Default::default();
+        if let Some(table) = self.pages.take() {
+            retention.take_apart(table);
+        }
+    }
+}
+
+impl CachedFile {
+    pub(super) fn new(
+        identity: FileIdentity,
+        frames: &'static FramePool,
+        retention: &Arc<Retention>,
+        (quota, waiting): (&Arc<Quota>, &Arc<AtomicU64>),
+    ) -> Self {
+        let state = Mutex::new(LockLevel::KnownFile, State::default());
+        let (retention, quota, waiting) = (Arc::clone(retention), Arc::clone(quota), Arc::clone(waiting));
+        Self { identity, frames, retention, quota, waiting, turns: Turns::new(), state, changed: WaitQueue::new() }
+    }
+
+    /// Waits for one's turn to write a file that nobody else writes, where bytes may be written later: one who writes
+    /// them at the I/O node waits until nobody here has any.
+    pub(crate) async fn turn(&self) -> Option<Turn<'_>> {
+        if self.state.lock().is_sole() { Some(self.turns.take().await) } else { None }
+    }
+
+    /// A rank has it open to be written, by this handle. Of more than [`WRITERS_MAX`] the first ones write for all.
+    pub(crate) fn writes_with(&self, client: &Client, handle: Handle) {
+        let mut state = self.state.lock();
+        if let Some(place) = state.writers.iter_mut().find(|place| place.is_none()) {
+            *place = Some((client.clone(), handle));
+        }
+    }
+
+    /// A handle is about to be closed. False, and it still writes: nobody else can write what is not written yet.
+    pub(crate) fn stops_writing(&self, client: &Client, handle: Handle) -> bool {
+        let mut state = self.state.lock();
+        let is_it = |place: &Option<_>| is_writer(place, client, handle);
+        let is_last = state.writers.iter().filter(|place| place.is_some()).all(is_it);
+        let keeps = !state.is_settled() && is_last && state.writers.iter().any(is_it);
+        let gone = if keeps { None } else { state.take_writer(client, handle) };
+        drop(state);
+        drop(gone);
+        !keeps
+    }
+
+    /// A handle is gone.
+    pub(crate) fn writes_no_more(&self, client: &Client, handle: Handle) {
+        let gone = self.state.lock().take_writer(client, handle);
+        drop(gone);
+    }
+
+    /// Which file it is.
+    pub(crate) fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
+    /// The same, as the I/O node is told it.
+    pub(super) fn id(&self) -> FileId {
+        FileId { device: self.identity.device, inode: self.identity.inode }
+    }
+
+    /// The number of its lease.
+    pub(super) fn lease(&self) -> Option<u64> {
+        self.state.lock().lease.map(|grant| grant.number)
+    }
+
+    /// The I/O node has opened the file, which is this, with that lease.
+    pub(super) fn granted(&self, grant: Grant, status: &FileStatus) {
+        let mut state = self.state.lock();
+        if state.lease.is_some_and(|known| known.number > grant.number) {
+            return;
+        }
+        let is_known = state.lease.is_some() && !state.is_broken;
+        state.is_broken = false;
+        if state.version != grant.known {
+            state.forget_pages(&self.retention);
+        }
+        // What is written here is not in what the I/O node says of it.
+        if !is_known || state.version != grant.known {
+            state.size = status.size;
+        }
+        state.version = grant.version;
+        state.lease = Some(grant);
+    }
+
+    /// Its last handle goes: it has no lease any more. What is known may be true later: whether anything is.
+    pub(super) fn rest(&self) -> bool {
+        let mut state = self.state.lock();
+        state.fills.clear();
+        state.lease = None;
+        let leaving = state.leaving.take();
+        // Whoever opens it next is told what was lost.
+        let knows_something = state.version != 0 && state.pages.count() > 0 || state.error.is_some();
+        drop(state);
+        drop(leaving);
+        self.changed.wake_all();
+        knows_something
+    }
+
+    /// Nothing is known of it, nor to be written.
+    pub(super) fn forget(&self) {
+        let mut state = self.state.lock();
+        state.unwritten.clear();
+        state.count(&self.waiting);
+        state.forget_pages(&self.retention);
+        (state.lease, state.version) = (None, 0);
+        let clients = (core::mem::take(&mut state.writers), state.leaving.take());
+        drop(state);
+        drop(clients);
+        self.changed.wake_all();
+    }
+
+    /// A lease is wanted back: it is given when everything is written.
+    pub(super) fn recall(self: &Arc<Self>, client: &Client, number: u64) {
+        {
+            let mut state = self.state.lock();
+            match state.lease {
+                // A later one was given meanwhile; this is none any more.
+                Some(grant) if grant.number > number => return,
+                // The one that is wanted may be one that was not heard of yet, and takes the place of this.
+                Some(_) => {
+                    let before = state.leaving.replace((client.clone(), number));
+                    drop(state);
+                    drop(before);
+                }
+                None => {
+                    drop(state);
+                    return client.give_back(self.id(), number);
+                }
+            }
+        }
+        self.write_back(true);
+        self.leave();
+    }
+
+    /// Gives the lease back, if that is wanted and everything is written.
+    pub(super) fn leave(&self) {
+        let (client, number) = {
+            let mut state = self.state.lock();
+            if !state.is_settled() {
+                return;
+            }
+            let Some(leaving) = state.leaving.take() else { return };
+            state.forget_pages(&self.retention);
+            state.version = 0;
+            state.lease = None;
+            leaving
+        };
+        self.changed.wake_all();
+        client.give_back(self.id(), number);
+    }
+
+    /// The file changed by a call that was made at the I/O node.
+    pub(super) fn changed(&self, change: &FileChange) {
+        let mut state = self.state.lock();
+        match change {
+            FileChange::Written(range) | FileChange::Inside(range) => {
+                state.fills.forget(range);
+                state.drop_written(range);
+                if let FileChange::Written(range) = change {
+                    state.size = state.size.max(range.end);
+                }
+            }
+            FileChange::Cut(length) => {
+                let range = *length..u64::MAX;
+                state.fills.forget(&range);
+                state.unwritten.cut(*length);
+                state.count(&self.waiting);
+                state.pages.drop_range(*length, u64::MAX);
+                state.forget_partial(&range);
+                state.size = *length;
+            }
+        }
+        drop(state);
+        self.changed.wake_all();
+    }
+
+    /// What became of it nobody knows.
+    pub(super) fn is_unsure(&self) {
+        self.state.lock().give_up(&self.retention);
+        self.changed.wake_all();
+    }
+
+    /// Its length now, bytes, if that is known.
+    pub(crate) fn size(&self) -> Option<u64> {
+        let state = self.state.lock();
+        state.is_leased().then_some(state.size)
+    }
+
+    /// Whether bytes are not written yet.
+    pub(super) fn is_unwritten(&self) -> bool {
+        !self.state.lock().is_settled()
+    }
+
+    /// Whether bytes are not written yet, or something was lost.
+    pub(crate) fn has_to_tell(&self) -> bool {
+        let state = self.state.lock();
+        !state.is_settled() || state.error.is_some()
+    }
+
+    /// Pages that may be given back.
+    pub(super) fn spare_pages(&self) -> u64 {
+        let state = self.state.lock();
+        let unwritten = state.unwritten.bytes() + state.writing.bytes();
+        // Those at both ends of a piece are not whole.
+        let kept = unwritten.div_ceil(PAGE) + if unwritten > 0 { 2 * EXTENTS_MAX as u64 } else { 0 };
+        state.pages.count().saturating_sub(kept)
+    }
+
+    /// Gives some pages back. Whether there were any.
+    pub(super) fn give_back(&self, pages: u64) -> bool {
+        let mut state = self.state.lock();
+        // They would be whole if the pages went and came again.
+        state.forget_parts();
+        state.drop_clean(pages)
+    }
+
+    /// What was not written, once.
+    pub(crate) fn take_error(&self) -> Option<Errno> {
+        self.state.lock().error.take()
+    }
+}
+
+impl State {
+    /// Drops the pages that any byte of a range is in, but those with bytes that are to be written yet: who wrote these
+    /// meanwhile did so last.
+    fn drop_written(&mut self, range: &Range<u64>) {
+        if self.is_settled() {
+            self.pages.drop_range(range.start, range.end);
+            return self.forget_partial(range);
+        }
+        let mut from = range.start / PAGE * PAGE;
+        while let Some(page) = self.pages.next(from).filter(|page| *page < range.end) {
+            from = page + PAGE;
+            let bytes = page..from;
+            if !self.unwritten.touch(&bytes) && !self.writing.touches(&bytes) {
+                self.pages.drop_range(page, from);
+                self.forget_partial(&bytes);
+            }
+        }
+    }
+
+    /// Drops some pages that are at the I/O node, those first that lie first. Whether there were any.
+    fn drop_clean(&mut self, some: u64) -> bool {
+        let (mut from, mut dropped) = (0, 0);
+        while dropped < some
+            && let Some(page) = self.pages.next(from)
+        {
+            from = page + PAGE;
+            let bytes = page..from;
+            if !self.unwritten.touch(&bytes) && !self.writing.touches(&bytes) {
+                self.pages.drop_range(page, from);
+                dropped += 1;
+            }
+        }
+        dropped > 0
+    }
+
+    /// Takes out who writes with a handle.
+    fn take_writer(&mut self, client: &Client, handle: Handle) -> Option<(Client, Handle)> {
+        self.writers.iter_mut().find(|place| is_writer(place, client, handle)).and_then(Option::take)
+    }
+
+    /// What is counted for the job of bytes that wait to be written.
+    pub(super) fn count(&mut self, waiting: &AtomicU64) {
+        let now = self.unwritten.bytes() + self.writing.bytes();
+        waiting.fetch_add(now.wrapping_sub(core::mem::replace(&mut self.counted, now)), Ordering::Relaxed);
+    }
+
+    /// Of pages that any byte of a range is in it is not known that a part is.
+    fn forget_partial(&mut self, range: &Range<u64>) {
+        for known in &mut self.partial {
+            known.take_if(|known| known.start / PAGE * PAGE < range.end && range.start < (known.start / PAGE + 1) * PAGE);
+        }
+    }
+}
+
+fn is_writer(place: &Option<(Client, Handle)>, client: &Client, handle: Handle) -> bool {
+    place.as_ref().is_some_and(|(own, known)| own.owner() == client.owner() && *known == handle)
+}

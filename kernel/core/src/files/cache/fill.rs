@@ -1,0 +1,191 @@
+//! Pages that are on their way from the I/O node.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::heap::block_bytes;
+use coppice_protocol::limits::BULK_BYTES_MAX;
+use coppice_protocol::ship::{Call, Handle};
+
+use super::file::{CachedFile, PAGE, State};
+use super::pages;
+use crate::limits::PART_CALL_BYTES;
+use crate::quota::Charge;
+use crate::ship::{Answer, Client, Taker};
+
+/// Reads of a file that are on their way at a time; more are asked for when one has come.
+const FILLS_MAX: usize = 12;
+
+/// Pages in one.
+const FILL_PAGES: u64 = BULK_BYTES_MAX as u64 / PAGE;
+
+/// Those of one file.
+#[derive(Default)]
+pub(super) struct Fills {
+    under_way: [Option<Fill>; FILLS_MAX],
+    begun: u64,
+}
+
+/// One of them: some pages, counted from the file's start.
+struct Fill {
+    number: u64,
+    pages: Range<u64>,
+}
+
+impl Fills {
+    /// What comes is not wanted.
+    pub(super) fn clear(&mut self) {
+        self.under_way = Default::default();
+    }
+
+    /// The same of those with any byte of a range.
+    pub(super) fn forget(&mut self, range: &Range<u64>) {
+        for place in &mut self.under_way {
+            place.take_if(|fill| fill.pages.start * PAGE < range.end && range.start < fill.pages.end * PAGE);
+        }
+    }
+
+    /// Whether the page that an offset is in is on its way.
+    pub(super) fn has(&self, offset: u64) -> bool {
+        self.under_way.iter().flatten().any(|fill| fill.pages.contains(&(offset / PAGE)))
+    }
+
+    fn take(&mut self, number: u64) -> Option<Fill> {
+        let is_it = |fill: &mut Fill| fill.number == number;
+        self.under_way.iter_mut().find_map(|place| place.take_if(is_it))
+    }
+}
+
+impl State {
+    /// The first of some pages that are neither here nor on their way, up to one that is, or a whole read's end.
+    fn gap(&self, pages: Range<u64>) -> Option<Range<u64>> {
+        let is_missing = |page: &u64| self.pages.at(page * PAGE).is_none() && !self.fills.has(page * PAGE);
+        let first = pages.clone().find(is_missing)?;
+        let end = pages.end.min((first / FILL_PAGES + 1) * FILL_PAGES);
+        let end = (first..end).find(|page| !is_missing(page)).unwrap_or(end);
+        Some(first..end)
+    }
+}
+
+/// Takes what comes.
+struct Filler {
+    file: Arc<CachedFile>,
+    number: u64,
+    _charge: Charge,
+}
+
+impl Taker for Filler {
+    fn take(self: Box<Self>, answer: Answer) {
+        if let Ok((_, bytes)) = answer {
+            self.file.filled(self.number, &bytes);
+        }
+        // Those who wait look again when this is dropped.
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        self.file.state.lock().fills.take(self.number);
+        self.file.changed.wake_all();
+    }
+}
+
+impl CachedFile {
+    /// A read of these bytes is made: asks for the pages that it needs and those that reads like it will.
+    pub(crate) fn ask(self: &Arc<Self>, (client, handle): (&Client, Handle), bytes: &Range<u64>) {
+        let wanted = {
+            let mut state = self.state.lock();
+            if !state.is_leased() {
+                return;
+            }
+            let end = state.size.div_ceil(PAGE);
+            state.ahead.read(bytes.start / PAGE..bytes.end.div_ceil(PAGE), end)
+        };
+        for wanted in wanted {
+            while let Some(filler) = self.begin(wanted.clone()) {
+                let (pages, filler) = filler;
+                let length = (pages.end - pages.start) as u32 * PAGE as u32;
+                client.ask_for(Call::Read { file: handle, offset: pages.start * PAGE, length }, Box::new(filler));
+            }
+        }
+    }
+
+    /// Begins to read the first of these pages that is missing, and those that follow. `None`: there is no need, no
+    /// place or no memory.
+    fn begin(self: &Arc<Self>, wanted: Range<u64>) -> Option<(Range<u64>, Filler)> {
+        let gap = self.state.lock().gap(wanted.clone())?;
+        let bytes = (gap.end - gap.start) as usize * PAGE_BYTES;
+        let charge = self.quota.charge(block_bytes(bytes) + PART_CALL_BYTES).ok()?;
+        let mut state = self.state.lock();
+        // Another thread may have begun meanwhile.
+        let pages = state.gap(wanted).filter(|again| *again == gap && state.is_leased())?;
+        state.fills.begun += 1;
+        let number = state.fills.begun;
+        let place = state.fills.under_way.iter_mut().find(|place| place.is_none())?;
+        *place = Some(Fill { number, pages: pages.clone() });
+        Some((pages, Filler { file: Arc::clone(self), number, _charge: charge }))
+    }
+
+    /// Some pages came.
+    fn filled(&self, number: u64, bytes: &[u8]) {
+        let mut frames = Vec::new();
+        if frames.try_reserve_exact(bytes.len().div_ceil(PAGE_BYTES)).is_err() {
+            return;
+        }
+        // Memory that nobody else wants: what is short of frames gets none here.
+        for content in bytes.chunks(PAGE_BYTES) {
+            let is_spare = self.frames.available_frames() > self.frames.total_frames() / CACHE_SPARE_SHARE;
+            let Some(frame) = pages::frame(self.frames).filter(|_| is_spare || frames.is_empty()) else { break };
+            frame.write(0, content);
+            frames.push(frame);
+        }
+        let mut state = self.state.lock();
+        let Some(fill) = state.fills.take(number) else { return };
+        let end = fill.pages.start * PAGE + bytes.len() as u64;
+        let is_writer = state.writers.iter().any(Option::is_some);
+        if end < state.size.min(fill.pages.end * PAGE) && !is_writer {
+            // It ends before it did: somebody on the host has cut it.
+            return state.give_up(&self.retention);
+        }
+        // What was written here behind its end may be on its way yet; before that there are zeros.
+        for (page, frame) in fill.pages.zip(frames) {
+            if state.pages.at(page * PAGE).is_none() && !state.pages.insert(self.frames, page * PAGE, frame) {
+                break;
+            }
+        }
+    }
+
+    /// The page that an offset is in is missing: has it come, if only a part of it is known by writing that first. False:
+    /// it cannot be had.
+    pub(crate) async fn fetch(self: &Arc<Self>, reader: (&Client, Handle), offset: u64) -> bool {
+        let is_partial = self.state.lock().partial_at(offset).is_some();
+        if is_partial {
+            self.settle().await;
+            self.state.lock().forget_parts();
+        }
+        for wanted in [offset / PAGE..offset / PAGE + 1] {
+            while let Some((pages, filler)) = self.begin(wanted.clone()) {
+                let (client, handle) = reader;
+                let length = (pages.end - pages.start) as u32 * PAGE as u32;
+                client.ask_for(Call::Read { file: handle, offset: pages.start * PAGE, length }, Box::new(filler));
+            }
+        }
+        self.came(offset).await;
+        self.state.lock().run(offset, 1) > 0
+    }
+
+    /// Waits until the page that an offset is in came, or nobody waits for it any more.
+    pub(crate) async fn came(&self, offset: u64) {
+        let is_over = || {
+            let is_over = !self.state.lock().fills.has(offset);
+            is_over.then_some(())
+        };
+        self.changed.wait_until(is_over).await;
+    }
+}
+
+/// One of so many frames of the node stays free for who wants one.
+const CACHE_SPARE_SHARE: u32 = 16;

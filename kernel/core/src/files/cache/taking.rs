@@ -1,0 +1,167 @@
+//! Copying between a program's memory and pages of a file, under the locks of both.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::paging::Access;
+
+use super::file::{CachedFile, PAGE, State};
+use super::pages;
+use crate::limits::{JOB_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX};
+use crate::memory::{AddressSpace, CopyError};
+
+/// Bytes that are copied at once.
+pub(crate) const COPY_BYTES_MAX: usize = 128 * 1024;
+
+
+/// How far a copy came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taking {
+    /// So many bytes, one at least.
+    Copied(usize),
+    /// The file ends there.
+    End,
+    /// The page is not here.
+    Missing,
+    /// What was written is to be written back first.
+    Full,
+    /// The node has no lease: the call is to be made at the I/O node.
+    Strict,
+}
+
+/// How many bytes of the program's memory can be used like that without anybody waiting.
+fn usable(space: &mut AddressSpace, address: u64, count: usize, access: Access) -> Result<usize, CopyError> {
+    match space.touch(address, count, access) {
+        Ok(()) => Ok(count),
+        Err(CopyError::Fetch { done: done @ 1.., .. } | CopyError::Fault { done: done @ 1.. }) => Ok(done),
+        Err(error) => Err(error),
+    }
+}
+
+impl CachedFile {
+    /// Copies up to `count` bytes from `offset` on to the program.
+    ///
+    /// # Errors
+    /// [`CopyError`], of its memory: nothing was copied.
+    pub(crate) fn read(
+        &self,
+        space: &mut AddressSpace,
+        address: u64,
+        offset: u64,
+        count: usize,
+    ) -> Result<Taking, CopyError> {
+        let count = usable(space, address, count.min(COPY_BYTES_MAX), Access::WRITE)?;
+        let state = self.state.lock();
+        if !state.is_leased() {
+            return Ok(Taking::Strict);
+        }
+        let Some(left @ 1..) = state.size.checked_sub(offset) else { return Ok(Taking::End) };
+        let run = state.run(offset, left.min(count as u64));
+        if run == 0 {
+            return Ok(Taking::Missing);
+        }
+        let mut done = 0;
+        while done < run {
+            let at = offset + done;
+            let inside = (at % PAGE) as usize;
+            let part = (PAGE_BYTES - inside).min((run - done) as usize);
+            let Some(page) = state.pages.at(at) else { break };
+            if space.write_page(address + done, part, &page, inside).is_none() {
+                break;
+            }
+            done += part as u64;
+        }
+        Ok(if done > 0 { Taking::Copied(done as usize) } else { Taking::Strict })
+    }
+
+    /// Copies up to `count` bytes, at most to `offset` on, from the program, to be written later. `None`: to the end.
+    /// Gives also where the first went.
+    ///
+    /// # Errors
+    /// [`CopyError`], of its memory: nothing was copied.
+    pub(crate) fn write(
+        &self,
+        space: &mut AddressSpace,
+        address: u64,
+        offset: Option<u64>,
+        count: usize,
+    ) -> Result<(Taking, u64), CopyError> {
+        let count = usable(space, address, count.min(COPY_BYTES_MAX), Access::READ)?;
+        let mut state = self.state.lock();
+        let offset = offset.unwrap_or(state.size);
+        if !state.is_sole() || state.error.is_some() || state.writers.iter().all(Option::is_none) {
+            return Ok((Taking::Strict, offset));
+        }
+        if state.is_full(&self.waiting) {
+            return Ok((Taking::Full, offset));
+        }
+        let end = offset + count as u64;
+        let mut done = 0;
+        while offset + done < end {
+            let at = offset + done;
+            let part = (PAGE - at % PAGE).min(end - at);
+            if !state.make_room(self, at, part) {
+                break;
+            }
+            let Some(page) = state.pages.at(at) else { break };
+            if space.read_page(address + done, part as usize, &page, (at % PAGE) as usize).is_none() {
+                break;
+            }
+            done += part;
+        }
+        if done == 0 {
+            return Ok((Taking::Full, offset));
+        }
+        state.size = state.size.max(offset + done);
+        state.count(&self.waiting);
+        Ok((Taking::Copied(done as usize), offset))
+    }
+}
+
+impl State {
+    /// Whether nothing more may be written before something is written back.
+    pub(super) fn is_full(&self, waiting: &AtomicU64) -> bool {
+        let own = self.unwritten.bytes() + self.writing.bytes();
+        own > 0 && (own >= UNWRITTEN_BYTES_MAX || waiting.load(Ordering::Relaxed) >= JOB_UNWRITTEN_BYTES_MAX)
+    }
+
+    /// There is a page for these bytes, which do not go beyond one, and they are noted as unwritten. False: something
+    /// is to be written back first, or there is no memory.
+    fn make_room(&mut self, file: &CachedFile, at: u64, length: u64) -> bool {
+        let page = at / PAGE * PAGE;
+        let written = at..at + length;
+        // Bytes of the page that are in the file.
+        let there = self.size.saturating_sub(page).min(PAGE);
+        let covers = written.start == page && length >= there || there == 0;
+        if !self.unwritten.fits(&written) {
+            return false;
+        }
+        // What comes for it is older than what is written.
+        self.fills.forget(&(page..page + PAGE));
+        if self.pages.at(page).is_some() {
+            let size = self.size;
+            if let Some(known) = self.partial_at(page)
+                && let Some(range) = known
+            {
+                if written.start > range.end || range.start > written.end {
+                    return false;
+                }
+                let grown = range.start.min(written.start)..range.end.max(written.end);
+                *known = if grown.start == page && grown.end >= size.min(page + PAGE) { None } else { Some(grown) };
+            }
+        } else {
+            let place = self.partial.iter().position(Option::is_none);
+            if !covers && place.is_none() {
+                return false;
+            }
+            let Some(frame) = pages::frame(file.frames) else { return false };
+            if !self.pages.insert(file.frames, page, frame) {
+                return false;
+            }
+            if !covers && let Some(known) = place.and_then(|place| self.partial.get_mut(place)) {
+                *known = Some(written.clone());
+            }
+        }
+        self.unwritten.add(written)
+    }
+}

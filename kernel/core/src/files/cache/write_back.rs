@@ -1,0 +1,248 @@
+//! Writing back what was written on the node: in pieces as large as a call takes, several at a time, and none twice at
+//! the same place. What fails is lost, and told once to whoever uses the file next.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::pin::Pin;
+
+use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::heap::block_bytes;
+use coppice_protocol::limits::{BULK_BYTES_MAX, REQUESTS_OWED_MAX};
+use coppice_protocol::ship::{Call, Handle, Reply};
+
+use super::file::{CachedFile, PAGE, State};
+use crate::errno::Errno;
+use crate::executor;
+use crate::limits::{PART_CALL_BYTES, WRITE_BACK_NS};
+use crate::quota::Charge;
+use crate::ship::{Answer, Client, Taker};
+
+/// Pieces of a file that are being written at a time.
+const WRITES_MAX: usize = REQUESTS_OWED_MAX + 2;
+
+/// How often it is looked whether what is to be written can be, ns.
+const SETTLE_LOOK_NS: u64 = 50_000_000;
+
+/// The bytes of one file that are being written.
+#[derive(Default)]
+pub(super) struct Writing {
+    ranges: [Option<Range<u64>>; WRITES_MAX],
+    /// Longest piece, bytes, if there is little memory.
+    piece_bytes: usize,
+}
+
+impl Writing {
+    /// Whether none are.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ranges.iter().all(Option::is_none)
+    }
+
+    /// How many.
+    pub(super) fn bytes(&self) -> u64 {
+        self.ranges.iter().flatten().map(|range| range.end - range.start).sum()
+    }
+
+    pub(super) fn touches(&self, range: &Range<u64>) -> bool {
+        self.ranges.iter().flatten().any(|own| own.start < range.end && range.start < own.end)
+    }
+}
+
+/// Takes what becomes of a piece.
+struct Writer {
+    file: Arc<CachedFile>,
+    range: Range<u64>,
+    /// What became of it; nothing if nobody will ever know.
+    outcome: Result<u64, Errno>,
+    _charge: Option<Charge>,
+}
+
+impl Taker for Writer {
+    fn take(mut self: Box<Self>, answer: Answer) {
+        self.outcome = match answer {
+            Ok((Reply::Written { bytes: bytes @ 1.., .. }, _)) => Ok(u64::from(bytes)),
+            Ok(_) => Err(Errno::EIO),
+            Err(errno) => Err(errno),
+        };
+        let file = Arc::clone(&self.file);
+        drop(self);
+        file.write_back(false);
+        file.leave();
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.file.written(&self.range, self.outcome);
+    }
+}
+
+impl CachedFile {
+    /// Begins to write back: all there is or, if not `all`, whole pieces, or whatever there is if somebody waits.
+    pub(super) fn write_back(self: &Arc<Self>, all: bool) {
+        loop {
+            let next = self.state.lock().next_piece(all);
+            let Some((range, (client, handle))) = next else { return };
+            let (offset, length) = (range.start, (range.end - range.start) as usize);
+            let charge = self.quota.charge(block_bytes(length) + PART_CALL_BYTES).ok();
+            let mut bytes = Vec::new();
+            // A page is always written, so that memory comes to be free.
+            let may = charge.is_some() || length <= PAGE_BYTES;
+            if !may || bytes.try_reserve_exact(length).is_err() {
+                if !self.state.lock().put_back(&range, (length / 2).next_multiple_of(PAGE_BYTES)) {
+                    return;
+                }
+                continue;
+            }
+            let outcome = Err(Errno::EIO);
+            let writer = Writer { file: Arc::clone(self), range: range.clone(), outcome, _charge: charge };
+            bytes.resize(length, 0);
+            self.copy_out(offset, &mut bytes);
+            client.owe(Call::Write { file: handle, offset: Some(offset) }, bytes, Box::new(writer));
+        }
+    }
+
+    /// Something was written: begins to write whole pieces back, and has the rest written in a while.
+    pub(crate) fn write_on(self: &Arc<Self>) {
+        let (is_due, is_long) = {
+            let mut state = self.state.lock();
+            (!core::mem::replace(&mut state.is_timed, true), state.unwritten.bytes() >= BULK_BYTES_MAX as u64)
+        };
+        if is_long {
+            self.write_back(false);
+        }
+        if is_due {
+            self.write_back_soon();
+        }
+    }
+
+    /// Has what is unwritten in a while written back then.
+    fn write_back_soon(self: &Arc<Self>) {
+        let file = Arc::downgrade(self);
+        let spawned = executor::spawn_on(0, async move {
+            loop {
+                executor::sleep(WRITE_BACK_NS).await;
+                // Once the job is over, nobody else holds it.
+                let Some(file) = file.upgrade() else { return };
+                let is_over = {
+                    let mut state = file.state.lock();
+                    state.is_timed = !state.unwritten.is_empty();
+                    !state.is_timed
+                };
+                if is_over {
+                    return;
+                }
+                file.write_back(true);
+            }
+        });
+        if spawned.is_err() {
+            // The next write tries again.
+            self.state.lock().is_timed = false;
+        }
+    }
+
+    fn copy_out(&self, offset: u64, bytes: &mut [u8]) {
+        let state = self.state.lock();
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let inside = (at % PAGE) as usize;
+            let end = bytes.len().min(done + PAGE_BYTES - inside);
+            let part = &mut bytes[done..end];
+            if let Some(page) = state.pages.at(at) {
+                page.read(inside, part);
+            }
+            done = end;
+        }
+    }
+
+    /// A piece was written, so many bytes of it, or not.
+    fn written(&self, range: &Range<u64>, outcome: Result<u64, Errno>) {
+        let mut state = self.state.lock();
+        if let Some(place) = state.writing.ranges.iter_mut().find(|own| own.as_ref() == Some(range)) {
+            *place = None;
+        }
+        state.writing.piece_bytes = 0;
+        match outcome {
+            Ok(bytes) if bytes >= range.end - range.start => {}
+            // What is left is tried again, and says why it cannot be.
+            Ok(bytes) => drop(state.unwritten.add(range.start + bytes..range.end)),
+            Err(errno) => {
+                state.error.get_or_insert(errno);
+                // What is in the file now, the I/O node knows.
+                state.unwritten.clear();
+                state.give_up(&self.retention);
+            }
+        }
+        state.count(&self.waiting);
+        drop(state);
+        self.changed.wake_all();
+    }
+
+    /// Waits until what is written now is at the I/O node, or is lost.
+    pub(crate) async fn settle(self: &Arc<Self>) {
+        if let Some(settled) = self.unsettled() {
+            settled.await;
+        }
+    }
+
+    /// The same to be waited for, if there is anything. In a box: calls have room for what most of them wait for.
+    pub(crate) fn unsettled(self: &Arc<Self>) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
+        if self.is_unwritten() { Some(Box::pin(self.wait_until_settled())) } else { None }
+    }
+
+    async fn wait_until_settled(self: &Arc<Self>) {
+        while !self.state.lock().is_settled() {
+            self.write_back(true);
+            let came = self.changed.wait_until(|| self.state.lock().is_settled().then_some(()));
+            // If there was no memory, nobody says when there is.
+            let _ = executor::timeout(SETTLE_LOOK_NS, came).await;
+        }
+    }
+
+    /// Waits until there is room for more to be written.
+    pub(crate) async fn make_room(self: &Arc<Self>) {
+        let is_full = |state: &State| state.is_full(&self.waiting);
+        if is_full(&self.state.lock()) {
+            self.write_back(true);
+            let came = self.changed.wait_until(|| (!is_full(&self.state.lock())).then_some(()));
+            let _ = executor::timeout(SETTLE_LOOK_NS, came).await;
+        } else {
+            // Too many pieces, pages of which a part is known, or no memory.
+            self.settle().await;
+            self.state.lock().forget_parts();
+        }
+    }
+}
+
+impl State {
+    /// The next piece that is to be written, and who writes it.
+    fn next_piece(&mut self, all: bool) -> Option<(Range<u64>, (Client, Handle))> {
+        let writer = self.writers.iter().flatten().next()?.clone();
+        let most = match self.writing.piece_bytes {
+            0 => BULK_BYTES_MAX as u64,
+            fewer => fewer as u64,
+        };
+        let all = all || self.leaving.is_some();
+        let writing = &self.writing;
+        let place = writing.ranges.iter().position(Option::is_none)?;
+        let may = |piece: &Range<u64>| (all || piece.end % most == 0) && !writing.touches(piece);
+        let piece = self.unwritten.take(most, may)?;
+        if let Some(place) = self.writing.ranges.get_mut(place) {
+            *place = Some(piece.clone());
+        }
+        Some((piece, writer))
+    }
+
+    /// There is no memory for a piece: smaller ones are tried. False: they are as small as they can be.
+    fn put_back(&mut self, range: &Range<u64>, most: usize) -> bool {
+        if let Some(place) = self.writing.ranges.iter_mut().find(|own| own.as_ref() == Some(range)) {
+            *place = None;
+        }
+        // It was there, so there is a place.
+        self.unwritten.add(range.clone());
+        self.writing.piece_bytes = most;
+        most > 0 && (most as u64) < range.end - range.start
+    }
+}

@@ -1,0 +1,120 @@
+//! Reads and writes of files of which the node has a lease: between the program and the pages that its job has here
+//! ([`crate::files::cache`]). What cannot be done here is done at the I/O node, from there on.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use super::ranges::Ranges;
+use super::read::{OFFSET_MAX, Progress};
+use crate::errno::Errno;
+use crate::executor;
+use crate::files::cache::{COPY_BYTES_MAX, CachedFile, Taking};
+use crate::files::{OpenFile, Shipped, flags};
+use crate::memory::FileChange;
+use crate::process::{Awaited, Caller, Trouble};
+
+/// How a transfer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// There is nothing more to be done.
+    Done,
+    /// The rest is to be done at the I/O node.
+    Strict,
+}
+
+/// Writes with one of these wait for the disk.
+const WAITS_FOR_DISK: u32 = flags::O_SYNC | flags::O_DSYNC | flags::O_DIRECT;
+
+/// Bytes from which on a write goes to the I/O node at once: what is as long need not wait for more.
+const WRITTEN_LATER_MAX: u64 = 512 * 1024;
+
+/// Reads into the ranges from where `progress` is on.
+pub(super) async fn read(
+    caller: Caller<'_>,
+    shipped: &Shipped,
+    ranges: &mut Ranges,
+    progress: &mut Progress<'_>,
+) -> Awaited<Ended> {
+    let Some(cached) = shipped.cached() else { return Ok(Ended::Strict) };
+    let reader = (&caller.process.client, shipped.handle);
+    let mut missed_at = None;
+    while ranges.left() > 0 {
+        let at = progress.from + progress.done;
+        if at >= OFFSET_MAX {
+            return Ok(Ended::Done);
+        }
+        cached.ask(reader, &(at..at.saturating_add(ranges.left().min(COPY_BYTES_MAX as u64))));
+        let taken = ranges.use_next(caller, |space, address, count| {
+            let taking = cached.read(space, address, at, count)?;
+            Ok((if let Taking::Copied(bytes) = taking { bytes } else { 0 }, taking))
+        });
+        match taken {
+            Ok(Some(Taking::Copied(bytes))) => {
+                caller.process.account.bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
+                progress.add(bytes as u64);
+                if bytes == COPY_BYTES_MAX {
+                    executor::yield_now().await;
+                }
+            }
+            Ok(Some(Taking::End) | None) => return Ok(Ended::Done),
+            Ok(Some(Taking::Missing)) if missed_at != Some(at) => {
+                missed_at = Some(at);
+                cached.fetch(reader, at).await;
+            }
+            Ok(Some(Taking::Missing | Taking::Full | Taking::Strict)) => return Ok(Ended::Strict),
+            Err(Trouble::Fetch(fetch)) => caller.fetch_for_copy(&fetch).await?,
+            Err(trouble) => return Err(trouble.into()),
+        }
+    }
+    Ok(Ended::Done)
+}
+
+/// Writes the ranges from where `progress` is on, or if it `appends` at the file's end, which then is where it was. To
+/// be called in one's turn at the file.
+pub(super) async fn write(
+    caller: Caller<'_>,
+    (file, cached): (&OpenFile, &Arc<CachedFile>),
+    ranges: &mut Ranges,
+    (progress, appends): (&mut Progress<'_>, bool),
+) -> Awaited<Ended> {
+    if file.flags() & WAITS_FOR_DISK != 0 || ranges.left() > WRITTEN_LATER_MAX {
+        return Ok(Ended::Strict);
+    }
+    if let Some(lost) = cached.take_error() {
+        return Err(lost.into());
+    }
+    let mut was_full = false;
+    while ranges.left() > 0 {
+        let at = progress.from + progress.done;
+        if at > OFFSET_MAX {
+            return Err(Errno::EFBIG.into());
+        }
+        let offset = if appends && progress.done == 0 { None } else { Some(at) };
+        let taken = ranges.use_next(caller, |space, address, count| {
+            let (taking, offset) = cached.write(space, address, offset, count)?;
+            Ok((if let Taking::Copied(bytes) = taking { bytes } else { 0 }, (taking, offset)))
+        });
+        match taken {
+            Ok(Some((Taking::Copied(bytes), offset))) => {
+                was_full = false;
+                if appends && progress.done == 0 {
+                    progress.from = offset;
+                }
+                caller.process.account.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
+                progress.add(bytes as u64);
+                let written = FileChange::Written(offset..offset + bytes as u64);
+                caller.process.file_shown(cached.identity(), &written);
+                cached.write_on();
+            }
+            Ok(None) => return Ok(Ended::Done),
+            Ok(Some((Taking::Full, _))) if !was_full => {
+                was_full = true;
+                cached.make_room().await;
+            }
+            Ok(Some(_)) => return Ok(Ended::Strict),
+            Err(Trouble::Fetch(fetch)) => caller.fetch_for_copy(&fetch).await?,
+            Err(trouble) => return Err(trouble.into()),
+        }
+    }
+    Ok(Ended::Done)
+}
