@@ -1,9 +1,9 @@
 //! Leases of files: what a node may know of a file without asking.
 //!
 //! The I/O node knows which of its nodes have a file open. As long as nobody writes it, each of them has a
-//! [`Lease::Shared`]: what it has read stays true. If a single one has it open, to write, that has a [`Lease::Sole`]:
-//! nobody else can know what it has not written yet. If several have it open and one of them writes, nobody has a lease,
-//! and every call is made at the I/O node. So what one rank wrote any other reads, as on one machine.
+//! [`Lease::Shared`]: what it has read stays true. If a single one has it open, to write, it has a [`Lease::Sole`]:
+//! nobody else can know what it has not written yet. If several have it open and one of them writes, nobody has a
+//! lease, and every call is made at the I/O node. So what one rank wrote any other reads, as on one machine.
 //!
 //! Who wants to open a file against a lease waits until the node has given that back, for which the I/O node asks
 //! ([`crate::ship::Notice::Recall`]): it writes what it has not written, forgets what it knows and says so
@@ -12,10 +12,11 @@
 //! What a node has read of a file may be true still when it opens it again. So bytes have a *version*, which the table
 //! gives a new number when the file may have become another: by somebody's lease to write, or on the host, which shows
 //! in its length and times. These tell files apart only if they were not changed a moment before
-//! ([`crate::limits::FILE_TIME_GRAIN_NS`]).
+//! ([`limits::FILE_TIME_GRAIN_NS`]).
 //!
 //! [`Leases`] is the I/O node's table. It does nothing but count; whoever asks it sends what it says.
 
+pub mod limits;
 mod table;
 #[cfg(test)]
 mod tests;

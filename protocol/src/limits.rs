@@ -35,24 +35,14 @@ pub const KEPT_FILES_MAX: usize = 8;
 /// Transfers of files to be kept that a node takes part in at once; a further one is refused.
 pub const KEEPS_PER_NODE_MAX: usize = 4;
 
-/// Requests a node may have under way on its shipping connection; further ones wait in the node. None of them waits for
-/// anything but the disk.
+/// Requests a node may have under way on its shipping connection; further ones wait in the node.
 pub const REQUESTS_IN_FLIGHT_MAX: usize = 16;
 
-/// Further requests that a node may have under way for what others wait for: what it has not written of a file, and leases
-/// that it gives back. So who waits for that never keeps it from happening.
+/// As many more for what others wait for: what it has not written of a file, leases that it gives back.
 pub const REQUESTS_OWED_MAX: usize = 4;
 
 /// Of the [`REQUESTS_IN_FLIGHT_MAX`], requests of one rank if the node has several; further ones wait in the node.
 pub const REQUESTS_PER_RANK_MAX: usize = 12;
-
-/// Files that nobody has open any more of which an I/O node knows what they were; of others it is read again what is in
-/// them.
-pub const FILE_VERSIONS_MAX: usize = 4096;
-
-/// Changes of a file that are further apart than this, ns, give it different times on every file system that counts
-/// finer than seconds: Linux takes times from its tick, which is 10 ms at most.
-pub const FILE_TIME_GRAIN_NS: u64 = 20_000_000;
 
 /// Open handles of one rank at the I/O node: `EMFILE`.
 pub const HANDLES_PER_RANK_MAX: usize = 1024;

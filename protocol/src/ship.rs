@@ -82,7 +82,8 @@ pub enum Call {
         /// How many, at most [`crate::limits::PAGES_PER_REQUEST_MAX`].
         count: u16,
     },
-    /// open(2) → [`Reply::Opened`].
+    /// open(2) → [`Reply::Opened`]; with a lease of a short file come all of its bytes
+    /// ([`crate::lease::limits::FIRST_BYTES_MAX`]).
     Open {
         /// The file.
         at: Location,

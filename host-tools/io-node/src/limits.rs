@@ -48,8 +48,8 @@ pub const JOBS_MAX: usize = 4096;
 /// ones are not.
 pub const SIGNALS_KEPT_MAX: usize = 64;
 
-/// How long a file that is opened waits for nodes to give leases back, which may have to write what they have not written
-/// yet; then it is not opened (`EIO`). A node that does not answer at all is lost before.
+/// How long a call on a file waits for nodes to give leases back, which may have to write what they have not written
+/// yet; then it fails (`EIO`). A node that does not answer at all is lost before.
 pub const RECALL_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Threads of one job that wait for its disk, which may not answer; its further calls wait. They are made when they are

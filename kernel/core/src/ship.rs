@@ -22,12 +22,12 @@ mod scrub;
 mod tests;
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::session::{Channel, Frame};
 use coppice_protocol::lease::FileId;
+use coppice_protocol::session::{Channel, Frame};
 use coppice_protocol::ship::{Call, NOTICE_ID, Notice, Owner, Request};
 use spin::Once;
 
@@ -40,7 +40,6 @@ pub use self::scrub::Delivery;
 
 use self::pending::{Caller, Pending, State, Taken};
 use crate::errno::Errno;
-use crate::files::cache::FileCache;
 use crate::executor::{self, Either, WaitQueue, oneshot, race};
 use crate::net::{Backoff, Credentials, Dial, Link, LinkError};
 use crate::sync::{LockLevel, Mutex};
@@ -157,8 +156,8 @@ impl Ship {
     /// A lease is to be given back.
     fn recall(&self, job: JobId, file: FileId, number: u64) {
         // A job that has no rank here has no lease either.
-        let Some((cache, owner)) = self.shared.state.lock().cache_of(job) else { return };
-        cache.recall(&self.client(job, owner.rank), file, number);
+        let Some((holder, owner)) = self.shared.state.lock().leaseholder(job) else { return };
+        holder.recall(&self.client(job, owner.rank), file, number);
     }
 
     fn change<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
@@ -180,6 +179,12 @@ impl Ship {
             refused.into_iter().for_each(Taken::give);
         }
     }
+}
+
+/// Who has leases of files, for the ranks of a job here.
+pub(crate) trait Leaseholder: Send + Sync {
+    /// The I/O node wants a lease back, which `client` says is given when it is ([`Client::give_back`]).
+    fn recall(&self, client: &Client, file: FileId, number: u64);
 }
 
 /// Makes calls for one rank of one job.
@@ -228,7 +233,11 @@ impl Client {
         let pending = Pending { request, bulk, caller, since_ns: executor::now_ns() };
         let (is_connected, refused) = {
             let mut state = self.shared.state.lock();
-            if is_owed { state.push_owed(pending) } else { state.push(pending) }
+            if is_owed {
+                state.push_owed(pending)
+            } else {
+                state.push(pending)
+            }
             state.send_waiting();
             (state.link().is_some(), state.take_refused())
         };
@@ -254,9 +263,9 @@ impl Client {
         self.push(Call::Return { file, number }, None, Caller::Nobody, true);
     }
 
-    /// The ranks of its job here know files by this.
-    pub(crate) fn has_cache(&self, cache: &Arc<FileCache>) {
-        self.shared.state.lock().has_cache(self.owner.job, cache);
+    /// The ranks of its job here have leases by this.
+    pub(crate) fn has_leases(&self, holder: Weak<dyn Leaseholder>) {
+        self.shared.state.lock().has_leases(self.owner.job, holder);
     }
 
     /// Gives up every call of this rank: nobody waits for its reply any more, and its place is others' when that has

@@ -11,8 +11,8 @@
 mod activity;
 mod advise;
 mod at_once;
-mod cached;
 mod attributes;
+mod cached;
 mod descriptors;
 mod directories;
 mod dispatch;

@@ -3,8 +3,8 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::limits::{FILE_TIME_GRAIN_NS, FILE_VERSIONS_MAX};
 use super::{FileId, Grant, Lease};
-use crate::limits::{FILE_TIME_GRAIN_NS, FILE_VERSIONS_MAX};
 use crate::ship::{FileStatus, Timestamp};
 
 /// What a file is opened for.
@@ -119,8 +119,8 @@ impl<P> Default for Leases<P> {
 }
 
 impl<P: Ord + Copy> Leases<P> {
-    /// Somebody opens a file, which counts from now on. Gives the leases that are to be given back first, as far as that
-    /// was not said before: [`Leases::may_go_on`] says when they are.
+    /// Somebody opens a file, which counts from now on. Gives the leases that are to be given back first, as far as
+    /// that was not said before: [`Leases::may_go_on`] says when they are.
     pub fn open(&mut self, party: P, file: FileId, access: Access) -> Vec<Recall<P>> {
         self.of.entry(party).or_default().insert(file);
         let new = || File { version: 0, stamp: None, parties: BTreeMap::new(), closed: None };

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
+use super::limits::FILE_VERSIONS_MAX;
 use super::{Access, FileId, Grant, Lease, Leases, Recall, Stamp};
-use crate::limits::FILE_VERSIONS_MAX;
 use crate::ship::{FileStatus, Timestamp};
 
 const FILE: FileId = FileId { device: 1, inode: 2 };

@@ -15,7 +15,7 @@
 macro_rules! for_each_call {
     ($made:ident $($with:tt)*) => {
         $made! { [$($with)*]
-            0 READ read(Fd, Out, Size) Int, Shipped, RestartsUntimed;
+            0 READ read(Fd, Out, Size) Int, Tried, RestartsUntimed;
             1 WRITE write(Fd, In(2), Size) Int, Shipped, RestartsUntimed;
             2 OPEN open(Path, OPEN, NewMode(1)) Fd, Shipped, Waits
                 "regular files and directories of the job's root, and what the node has of `/dev`, `/proc`, \
@@ -38,7 +38,7 @@ macro_rules! for_each_call {
             15 RT_SIGRETURN rt_sigreturn() Any, Thread, Waits;
             16 IOCTL ioctl(Fd, IOCTL, Pointer) Int, Tried, Waits
                 "`FIONREAD`, `FIONBIO`, `FIOCLEX`, `FIONCLEX`, `SIOCGIF…`, and what asks for a terminal (`ENOTTY`)";
-            17 PREAD64 pread64(Fd, Out, Size, Long) Int, Shipped, Waits;
+            17 PREAD64 pread64(Fd, Out, Size, Long) Int, Tried, Waits;
             18 PWRITE64 pwrite64(Fd, In(2), Size, Long) Int, Shipped, Waits;
             19 READV readv(Fd, OutIovec(2), Int) Int, Shipped, RestartsUntimed;
             20 WRITEV writev(Fd, Iovec(2), Int) Int, Shipped, RestartsUntimed;

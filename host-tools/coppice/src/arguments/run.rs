@@ -86,8 +86,8 @@ pub(crate) struct Run {
     /// What becomes of the job when a rank ends that speaks PMI and has not finalized, or a node is lost
     #[arg(long, value_enum, default_value_t = OnRankFailure::End, value_name = "WHAT")]
     pub(crate) on_rank_failure: OnRankFailure,
-    /// Where calls on files are made: `leased`, on the nodes as far as they know the answer, which is as on one machine, or
-    /// `strict`, each one at the I/O node
+    /// Where calls on files are made: `leased`, on the nodes as far as they know the answer, which is as on one
+    /// machine, or `strict`, each at the I/O node
     #[arg(long, value_enum, default_value_t = FileCalls::Leased, value_name = "WAY")]
     pub(crate) io: FileCalls,
     /// How ranks come to know what others have put: `full`, with every barrier, or `direct`, when they ask for it

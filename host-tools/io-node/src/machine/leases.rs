@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use coppice_protocol::ids::{JobId, NodeId, Rank};
-use coppice_protocol::lease::{Access, FileId, Leases, Recall, Stamp};
-use coppice_protocol::limits::FILE_TIME_GRAIN_NS;
+use coppice_protocol::lease::limits::{FILE_TIME_GRAIN_NS, FIRST_BYTES_MAX};
+use coppice_protocol::lease::{Access, FileId, Grant, Leases, Recall, Stamp};
 use coppice_protocol::pset::FromPset;
 use coppice_protocol::ras::{RasEvent, RasKind, Severity};
 use coppice_protocol::ship::{Call, FileStatus, Handle, Notice, Owner, Reply};
@@ -45,6 +45,8 @@ pub(super) struct FileLeases {
 #[derive(Debug)]
 pub(super) struct Opening {
     access: Access,
+    /// It can be read.
+    reads: bool,
     /// It is to be cut when nobody's lease is in the way.
     cuts: bool,
     stage: Stage,
@@ -60,6 +62,8 @@ enum Stage {
     Cutting,
     /// The host looks at it again.
     Looking,
+    /// The host reads it, as it is short and its node has this lease.
+    Reading(Grant),
 }
 
 impl Opening {
@@ -76,7 +80,8 @@ impl Opening {
         // What is open for reading cannot be cut later.
         let cuts = writes && truncates && !opened_with.contains(OFlags::TMPFILE);
         let opened_with = if cuts { opened_with.difference(OFlags::TRUNC) } else { opened_with };
-        Some((Self { access, cuts, stage: Stage::Opening, opened: None }, opened_with.bits()))
+        let reads = !opened_with.contains(OFlags::WRONLY);
+        Some((Self { access, reads, cuts, stage: Stage::Opening, opened: None }, opened_with.bits()))
     }
 }
 
@@ -118,7 +123,12 @@ impl Machine {
             (Stage::Looking, (Reply::Status(status), _)) => {
                 let (handle, _) = opening.opened?;
                 opening.opened = Some((handle, status));
-                Some(self.granted(id, now))
+                self.granted(id, now)
+            }
+            (Stage::Reading(grant), (reply, bytes)) => {
+                let (handle, status) = opening.opened?;
+                let bytes = if reply == Reply::Data { bytes } else { Vec::new() };
+                Some((Reply::Opened { handle, status, grant: Some(grant) }, bytes))
             }
             // Nothing of which there are leases, or it failed.
             (Stage::Opening, answer) => Some(answer),
@@ -164,21 +174,29 @@ impl Machine {
             opening.stage = Stage::Looking;
             self.look(id, Call::HandleStat(handle));
         } else {
-            return Some(self.granted(id, now));
+            return self.granted(id, now);
         }
         None
     }
 
-    /// The answer to a file that is open, with the lease that comes with it.
-    fn granted(&mut self, id: CallId, now: Now) -> Answer {
-        let Some((party, _, Opening { opened: Some((handle, status)), .. })) = self.opening(id) else {
-            return failed(Errno::IO);
+    /// A file is open: the answer, with the lease that comes with it, unless what is in it is to come, too.
+    fn granted(&mut self, id: CallId, now: Now) -> Option<Answer> {
+        let Some((party, owner, Opening { opened: Some((handle, status)), reads, .. })) = self.opening(id) else {
+            return Some(failed(Errno::IO));
         };
-        let (handle, status) = (*handle, *status);
-        let (grant, worthless) =
-            self.leases.table.grant(party, file_of(&status), Stamp::of(&status), now.realtime_ns);
+        let (handle, status, is_short) = (*handle, *status, *reads && (1..=FIRST_BYTES_MAX).contains(&status.size));
+        let stamp = Stamp::of(&status);
+        let (grant, worthless) = self.leases.table.grant(party, file_of(&status), stamp, now.realtime_ns);
         self.recall(worthless);
-        (Reply::Opened { handle, status, grant }, Vec::new())
+        if let Some(grant) = grant.filter(|_| is_short)
+            && let Some((.., opening)) = self.opening(id)
+        {
+            opening.stage = Stage::Reading(grant);
+            let call = Call::Read { file: handle, offset: 0, length: u32::try_from(status.size).unwrap_or(0) };
+            self.effects.push(Effect::Try { id, place: party.place, rank: owner.rank, call, bulk: Vec::new() });
+            return None;
+        }
+        Some((Reply::Opened { handle, status, grant }, Vec::new()))
     }
 
     /// Has the next step of an open done.
@@ -317,7 +335,8 @@ impl Machine {
 
 /// Whether a file was just made: it need not be cut, and has its times.
 fn is_new(status: &FileStatus, now: Now) -> bool {
-    let changed_ns = status.changed.seconds.saturating_mul(1_000_000_000).saturating_add(status.changed.nanoseconds.into());
+    let changed_ns =
+        status.changed.seconds.saturating_mul(1_000_000_000).saturating_add(status.changed.nanoseconds.into());
     let age_ns = i128::from(now.realtime_ns) - i128::from(changed_ns);
     status.created == Some(status.changed) && age_ns < i128::from(FILE_TIME_GRAIN_NS)
 }

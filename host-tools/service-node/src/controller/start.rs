@@ -211,6 +211,7 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores:
 /// Whether a job's nodes may have leases of files: not if other psets, which know nothing of them, have ranks that use
 /// the same files.
 fn may_have_leases(job: &Job, links: &Links) -> bool {
-    let is_alone = links.psets().psets().nth(1).is_none() || job.descent.is_none() && job.ranks.psets().nth(1).is_none();
+    let is_alone =
+        links.psets().psets().nth(1).is_none() || job.descent.is_none() && job.ranks.psets().nth(1).is_none();
     job.submission.io == FileCalls::Leased && is_alone
 }

@@ -1,5 +1,5 @@
-//! What a job's ranks on a node know of the I/O node's files: pages, lengths, and bytes that are not written yet, as far
-//! as the node has leases ([`coppice_protocol::lease`]).
+//! What a job's ranks on a node know of the I/O node's files: pages, lengths, and bytes that are not written yet, as
+//! far as the node has leases ([`coppice_protocol::lease`]).
 //!
 //! All ranks of the job share it. Pages lie in memory that nobody else wants: who finds no frame has those given back
 //! that were used longest ago ([`Spare`]). Bytes that were not written yet stay, and there are few.
@@ -36,14 +36,15 @@ use crate::errno::Errno;
 use crate::limits::FILES_KNOWN_MAX;
 use crate::memory::{FileChange, FileIdentity, Retention, Spare};
 use crate::quota::{Charge, Quota, shared_bytes};
-use crate::ship::Client;
+use crate::ship::{Client, Leaseholder};
 use crate::sync::{LockLevel, Mutex};
 
 /// Pages that are given back at a time.
 const GIVEN_BACK_PAGES: u64 = 64;
 
 /// What a file that is known is charged with, bytes: itself, and its place among others.
-pub(crate) const KNOWN_FILE_BYTES: usize = shared_bytes::<CachedFile>() + 3 * size_of::<(FileIdentity, Known)>() + block_bytes(2 * Extents::BYTES);
+pub(crate) const KNOWN_FILE_BYTES: usize =
+    shared_bytes::<CachedFile>() + 3 * size_of::<(FileIdentity, Known)>() + block_bytes(2 * Extents::BYTES);
 
 /// See the [module](self).
 pub(crate) struct FileCache {
@@ -94,8 +95,9 @@ impl FileCache {
         self.quota.charge(KNOWN_FILE_BYTES)
     }
 
-    /// A file was opened that is this, with that lease. [`Self::closed`] is to follow.
-    pub(crate) fn opened(&self, status: &FileStatus, grant: Option<Grant>, charge: Charge) -> Arc<CachedFile> {
+    /// A file was opened that is this, with that lease, and with all that is in it or nothing. [`Self::closed`] is to
+    /// follow.
+    pub(crate) fn opened(&self, status: &FileStatus, lease: Option<(Grant, &[u8])>, charge: Charge) -> Arc<CachedFile> {
         let identity = FileIdentity { device: status.device, inode: status.inode };
         let mut forgotten = None;
         let mut files = self.files.lock();
@@ -117,8 +119,12 @@ impl FileCache {
         });
         known.opens += 1;
         (known.used, known.spare_used) = (files.uses, self.retention.next_use());
-        if let Some(grant) = grant.filter(|grant| grant.number > files.void) {
+        if let Some((grant, bytes)) = lease.filter(|(grant, _)| grant.number > files.void) {
             known.file.granted(grant, status);
+            // Nobody else here can have written to it since.
+            if known.opens == 1 {
+                known.file.came_with(bytes);
+            }
         }
         if let Some(forgotten) = &forgotten {
             forgotten.file.forget();
@@ -140,23 +146,6 @@ impl FileCache {
             if !knows_something {
                 files.known.remove(&identity);
             }
-        }
-    }
-
-    /// The I/O node wants a lease back, which `client` says is given when it is.
-    pub(crate) fn recall(&self, client: &Client, file: FileId, number: u64) {
-        let identity = FileIdentity { device: file.device, inode: file.inode };
-        let known = {
-            let mut files = self.files.lock();
-            let known = files.known.get(&identity).map(|known| Arc::clone(&known.file));
-            if known.as_ref().is_none_or(|known| known.lease() != Some(number)) {
-                files.void = files.void.max(number);
-            }
-            known
-        };
-        match known {
-            Some(known) => known.recall(client, number),
-            None => client.give_back(file, number),
         }
     }
 
@@ -205,6 +194,24 @@ impl FileCache {
             lost = lost.or(known.file.take_error());
         }
         lost
+    }
+}
+
+impl Leaseholder for FileCache {
+    fn recall(&self, client: &Client, file: FileId, number: u64) {
+        let identity = FileIdentity { device: file.device, inode: file.inode };
+        let known = {
+            let mut files = self.files.lock();
+            let known = files.known.get(&identity).map(|known| Arc::clone(&known.file));
+            if known.as_ref().is_none_or(|known| known.lease() != Some(number)) {
+                files.void = files.void.max(number);
+            }
+            known
+        };
+        match known {
+            Some(known) => known.recall(client, number),
+            None => client.give_back(file, number),
+        }
     }
 }
 

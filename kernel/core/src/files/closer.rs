@@ -2,7 +2,7 @@
 //! can write that.
 
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 
 use coppice_protocol::ship::{Call, Handle};
@@ -37,7 +37,8 @@ type Closing = (Handle, Option<Arc<CachedFile>>);
 impl Closer {
     /// Closes with this client's calls.
     pub(crate) fn new(client: Client, cache: Arc<FileCache>) -> Self {
-        client.has_cache(&cache);
+        let holder: Weak<FileCache> = Arc::downgrade(&cache);
+        client.has_leases(holder);
         let queue = Queue { handles: VecDeque::new(), running: false, abandoned: false };
         Self(Arc::new(Shared { client, cache, queue: Mutex::new(LockLevel::Outbox, queue) }))
     }

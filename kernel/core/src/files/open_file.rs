@@ -80,17 +80,18 @@ pub(crate) struct Shipped {
 }
 
 impl Shipped {
-    /// One that was opened with these flags, and is `now`, with that lease; when it was opened first it was `was`.
+    /// One that was opened with these flags, and is `now`, with that lease and what came with it; when it was opened
+    /// first it was `was`.
     /// `known` is what it is charged with that something is known of it.
     pub(super) fn opened(
-        (handle, now, grant): (Handle, &FileStatus, Option<Grant>),
+        (handle, now, lease): (Handle, &FileStatus, Option<(Grant, &[u8])>),
         was: FileStatus,
         opened_with: u32,
         (path, charge, known): (ByteString, Charge, Charge),
         closer: &Closer,
     ) -> Self {
         let is_file = opened_with & flags::O_PATH == 0 && now.mode & S_IFMT == S_IFREG;
-        let cached = is_file.then(|| closer.cache().opened(now, grant, known));
+        let cached = is_file.then(|| closer.cache().opened(now, lease, known));
         if let Some(cached) = &cached
             && opened_with & flags::O_ACCMODE != flags::O_RDONLY
         {
@@ -301,12 +302,12 @@ impl OpenFile {
 
     /// A file that the I/O node has opened.
     pub(crate) fn shipped(
-        (handle, status, grant): (Handle, FileStatus, Option<Grant>),
+        (handle, status, lease): (Handle, FileStatus, Option<(Grant, &[u8])>),
         charged: (ByteString, Charge, Charge),
         opened_with: u32,
         closer: &Closer,
     ) -> Self {
-        let shipped = Shipped::opened((handle, &status, grant), status, opened_with, charged, closer);
+        let shipped = Shipped::opened((handle, &status, lease), status, opened_with, charged, closer);
         Self::new(Object::Shipped(shipped), opened_with)
     }
 

@@ -26,8 +26,8 @@ use super::spare::Spare;
 use crate::quota::GivesBack;
 use crate::sync::{LockLevel, Mutex};
 
-/// Others that keep something on a node at a time: files that are kept, and what jobs know of files, of which a job that
-/// begins as another ends has its own.
+/// Others that keep something on a node at a time: files that are kept, and what jobs know of files; a job that begins
+/// as another ends has its own.
 const SPARES_MAX: usize = 4;
 
 /// What a node retains.
@@ -190,7 +190,8 @@ impl Retention {
             return true;
         }
         let spares = self.spares();
-        let oldest = spares.iter().flatten().filter_map(|spare| Some((spare.oldest()?, spare))).min_by_key(|(used, _)| *used);
+        let oldest =
+            spares.iter().flatten().filter_map(|spare| Some((spare.oldest()?, spare))).min_by_key(|(used, _)| *used);
         let (spare_used, spare) = oldest.map_or((u64::MAX, None), |(used, spare)| (used, Some(spare)));
         let oldest = self.tables.lock().pop_back_if(|kept| kept.used < spare_used);
         let was_any = match oldest {

@@ -288,7 +288,8 @@ impl Bench {
         assert!(executor::spawn(async move { shipping.keep_connected(dial, credentials()).await }).is_ok());
         let jobs = Arc::new(JobsOnNode::default());
         let node = node_facts(frames, Arc::new(net.dial.stack.clone()));
-        let process = process(&order, client, jobs.enter(&order, (frames, &node.retention), &node.quota).expect("memory"), node);
+        let process =
+            process(&order, client, jobs.enter(&order, (frames, &node.retention), &node.quota).expect("memory"), node);
         let state = process.threads.add(process.identity.name(), process.cores, &process.node.quota).expect("room");
         Self { process, state, handled: Arc::default(), world, ship, _net: Arc::new(net) }
     }

@@ -9,9 +9,8 @@ use coppice_protocol::ids::JobId;
 use coppice_protocol::session::{Frame, SendError};
 use coppice_protocol::ship::{Answered, Call, Notice, Owner, Reply, Request, RequestId, Requests};
 
-use super::Bells;
+use super::{Bells, Leaseholder};
 use crate::errno::Errno;
-use crate::files::cache::FileCache;
 use crate::executor::oneshot;
 use crate::limits::SHIP_CONNECT_WAIT_NS;
 use crate::net::Link;
@@ -105,8 +104,8 @@ pub(super) struct State {
     /// Each lies by itself: there may be as many as all threads make, and their queue is to be short all the same.
     requests: Requests<Box<Pending>>,
     ranks: BTreeMap<Owner, RankState>,
-    /// What jobs here know of files.
-    caches: BTreeMap<JobId, Weak<FileCache>>,
+    /// Who has the leases of jobs here.
+    leaseholders: BTreeMap<JobId, Weak<dyn Leaseholder>>,
     /// Answers that could not be had, for who takes them once nothing is locked.
     refused: Vec<Taken>,
 }
@@ -131,15 +130,15 @@ impl State {
         self.requests.push_owed(pending.request.owner, Box::new(pending));
     }
 
-    /// A job's ranks here know files by this.
-    pub(super) fn has_cache(&mut self, job: JobId, cache: &Arc<FileCache>) {
-        self.caches.insert(job, Arc::downgrade(cache));
+    /// A job's ranks here have leases by this.
+    pub(super) fn has_leases(&mut self, job: JobId, holder: Weak<dyn Leaseholder>) {
+        self.leaseholders.insert(job, holder);
     }
 
-    /// What a job's ranks here know of files, and one of them.
-    pub(super) fn cache_of(&self, job: JobId) -> Option<(Arc<FileCache>, Owner)> {
+    /// Who has a job's leases here, and one of its ranks.
+    pub(super) fn leaseholder(&self, job: JobId) -> Option<(Arc<dyn Leaseholder>, Owner)> {
         let owner = self.ranks.keys().find(|owner| owner.job == job)?;
-        Some((self.caches.get(&job)?.upgrade()?, *owner))
+        Some((self.leaseholders.get(&job)?.upgrade()?, *owner))
     }
 
     /// Answers for who takes them now.
@@ -246,7 +245,7 @@ impl State {
     pub(super) fn forget(&mut self, owner: Owner) {
         self.ranks.remove(&owner);
         if !self.ranks.keys().any(|other| other.job == owner.job) {
-            self.caches.remove(&owner.job);
+            self.leaseholders.remove(&owner.job);
         }
         self.requests.forget(owner);
         if self.link.is_none() {

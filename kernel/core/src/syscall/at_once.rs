@@ -36,6 +36,7 @@ use crate::process::{Caller, End, Immediate};
 
 /// Those that answer at once if all they take is there.
 pub(super) mod tried {
+    pub(in super::super) use crate::syscall::cached::{pread64_now as pread64, read_now as read};
     pub(in super::super) use crate::syscall::descriptors::close;
     pub(in super::super) use crate::syscall::epoll::wait_now as epoll_wait;
     pub(in super::super) use crate::syscall::io_control::ioctl;

@@ -168,7 +168,10 @@ pub(super) async fn fsync(caller: Caller<'_>, a: &Arguments, data_only: bool) ->
     }
     let handle = handle_of(&file, Errno::EINVAL)?;
     let synchronised = caller.ship(Call::Synchronise { file: handle, data_only }).await;
-    file.as_shipped().and_then(Shipped::cached).and_then(|cached| cached.take_error()).map_or(synchronised, |errno| Err(errno.into()))
+    file.as_shipped()
+        .and_then(Shipped::cached)
+        .and_then(|cached| cached.take_error())
+        .map_or(synchronised, |errno| Err(errno.into()))
 }
 
 /// The open file of the first argument; not one that stands for a place only.

@@ -4,14 +4,15 @@
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
+use super::Arguments;
 use super::ranges::Ranges;
 use super::read::{OFFSET_MAX, Progress};
 use crate::errno::Errno;
 use crate::executor;
 use crate::files::cache::{COPY_BYTES_MAX, CachedFile, Taking};
 use crate::files::{OpenFile, Shipped, flags};
-use crate::memory::FileChange;
-use crate::process::{Awaited, Caller, Trouble};
+use crate::memory::{AddressSpace, FileChange};
+use crate::process::{Awaited, Caller, Immediate, Trouble};
 
 /// How a transfer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,9 @@ pub(super) enum Ended {
 
 /// Writes with one of these wait for the disk.
 const WAITS_FOR_DISK: u32 = flags::O_SYNC | flags::O_DSYNC | flags::O_DIRECT;
+
+/// Bytes that a read gives without letting others have the core in between.
+const READ_NOW_BYTES_MAX: u64 = 16 * 1024;
 
 /// Bytes from which on a write goes to the I/O node at once: what is as long need not wait for more.
 const WRITTEN_LATER_MAX: u64 = 512 * 1024;
@@ -67,6 +71,49 @@ pub(super) async fn read(
         }
     }
     Ok(Ended::Done)
+}
+
+/// read(2), where all of it is here, nobody waits for the offset, and it is little. `None`: it is to be made as others.
+pub(super) fn read_now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
+    let file = file_to_read(caller, a)?;
+    let _turn = file.try_turn()?;
+    let offset = file.offset();
+    let read = copy_now(caller, &file, offset, a)?;
+    file.set_offset(offset + read);
+    Some(Ok(read))
+}
+
+/// pread64(2), as [`read_now`].
+pub(super) fn pread64_now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
+    let file = file_to_read(caller, a)?;
+    copy_now(caller, &file, a.offset(3).ok()?, a).map(Ok)
+}
+
+fn file_to_read(caller: Caller<'_>, a: &Arguments) -> Option<Arc<OpenFile>> {
+    let file = caller.process.files.lock().get(a.int(0)).ok()?;
+    (file.is_readable() && file.as_shipped().is_some_and(|shipped| shipped.cached().is_some())).then_some(file)
+}
+
+fn copy_now(caller: Caller<'_>, file: &OpenFile, offset: u64, a: &Arguments) -> Option<u64> {
+    let (address, count) = (a.get(1), a.get(2));
+    let is_possible = AddressSpace::is_user_range(address, count) && offset < OFFSET_MAX - READ_NOW_BYTES_MAX;
+    if !(1..=READ_NOW_BYTES_MAX).contains(&count) || !is_possible {
+        return None;
+    }
+    let shipped = file.as_shipped()?;
+    let cached = shipped.cached()?;
+    cached.ask((&caller.process.client, shipped.handle), &(offset..offset + count));
+    let read = match cached.read(&mut caller.process.space.lock(), address, offset, count as usize).ok()? {
+        Taking::Copied(bytes) => bytes as u64,
+        Taking::End => 0,
+        Taking::Missing | Taking::Full | Taking::Strict => return None,
+    };
+    // Fewer only at the end of the file.
+    if read < count && cached.size() != Some(offset + read) && read > 0 {
+        return None;
+    }
+    caller.process.account.bytes_read.fetch_add(read, Ordering::Relaxed);
+    Some(read)
 }
 
 /// Writes the ranges from where `progress` is on, or if it `appends` at the file's end, which then is where it was. To

@@ -61,7 +61,8 @@ fn let_go(caller: Caller<'_>, descriptor: Option<Descriptor>) {
 /// later.
 pub(super) fn close(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
     let file = caller.process.files.lock().get(a.int(0));
-    let waits = file.is_ok_and(|file| file.is_writable() && written_to(&file).is_some_and(|cached| cached.has_to_tell()));
+    let waits =
+        file.is_ok_and(|file| file.is_writable() && written_to(&file).is_some_and(|cached| cached.has_to_tell()));
     if waits { None } else { Some(closed(caller, a)) }
 }
 

@@ -140,9 +140,10 @@ async fn open_shipped(caller: Caller<'_>, at: Location, opened_with: u32, mode: 
     let charge = caller.process.node.quota.charge(block_bytes(path.len()))?;
     let known = caller.process.closer.cache().charge()?;
     match caller.ask(Call::Open { at, flags: opened_with & !flags::O_CLOEXEC, mode }).await? {
-        (Reply::Opened { handle, status, grant }, _) => {
+        (Reply::Opened { handle, status, grant }, bytes) => {
             let (closer, charged) = (&caller.process.closer, (path, charge, known));
-            let file = Arc::new(OpenFile::shipped((handle, status, grant), charged, opened_with, closer));
+            let lease = grant.map(|grant| (grant, &*bytes));
+            let file = Arc::new(OpenFile::shipped((handle, status, lease), charged, opened_with, closer));
             if opened_with & flags::O_TRUNC != 0 {
                 let file = FileIdentity { device: status.device, inode: status.inode };
                 caller.process.file_changed(file, &FileChange::Cut(0));

@@ -5,6 +5,7 @@ use coppice_protocol::syscalls as nr;
 pub(super) use super::attributes::{
     chmod, fallocate, fchmod, fchmodat, fchmodat2, ftruncate, sync_file_range, truncate, utime, utimensat, utimes,
 };
+pub(super) use super::descriptors::close_written as close;
 pub(super) use super::directories::{getdents64, mkdir, mkdirat, rmdir};
 pub(super) use super::epoll::{pwait as epoll_pwait, pwait2 as epoll_pwait2, wait as epoll_wait};
 pub(super) use super::io_control::bytes_readable as ioctl;
@@ -18,7 +19,6 @@ pub(super) use super::ownership::{fchown, fchownat};
 pub(super) use super::poll::{poll, ppoll};
 pub(super) use super::read::{pread64, preadv, preadv2, read, readv};
 pub(super) use super::records::fcntl_waiting as fcntl;
-pub(super) use super::descriptors::close_written as close;
 pub(super) use super::seek::lseek_in_turn as lseek;
 pub(super) use super::select::{pselect6, select};
 pub(super) use super::shared::memfd_create;

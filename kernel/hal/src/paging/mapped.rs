@@ -77,16 +77,18 @@ impl<'a> Mapped<'a> {
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.bytes().add(offset), bytes.len()) };
     }
 
-    /// Copies bytes of another page, from `at` of that on, into this one from `offset` on, and notes that it was written.
+    /// Copies bytes of another page, from `at` of that on, into this one from `offset` on, and notes that this was
+    /// written.
     ///
     /// # Panics
-    /// If they are not all in both pages.
+    /// If they are not all in both pages, or these are the same.
     pub fn copy_from(&self, offset: usize, other: &Mapped<'_>, at: usize, count: usize) {
         let fits = |from: usize| from.checked_add(count).is_some_and(|end| end <= PAGE_BYTES);
         assert!(fits(offset) && fits(at), "copy beyond a page");
+        assert!(self.raw.address() != other.raw.address(), "copy within a page");
         self.note_write();
-        // SAFETY: as in `read`, for both; they may be the same frame.
-        unsafe { ptr::copy(other.bytes().add(at), self.bytes().add(offset), count) };
+        // SAFETY: as in `read`, for both, which are two frames: the bytes do not overlap.
+        unsafe { ptr::copy_nonoverlapping(other.bytes().add(at), self.bytes().add(offset), count) };
     }
 
     /// Words of the page from `offset` on, to be read and written where they are; the page is noted as written. `None`

@@ -159,8 +159,7 @@ fn file_id() -> impl Strategy<Value = FileId> {
 
 fn grant() -> impl Strategy<Value = Grant> {
     let lease = prop_oneof![Just(Lease::Shared), Just(Lease::Sole)];
-    (lease, any::<[u64; 3]>())
-        .prop_map(|(lease, [number, known, version])| Grant { lease, number, known, version })
+    (lease, any::<[u64; 3]>()).prop_map(|(lease, [number, known, version])| Grant { lease, number, known, version })
 }
 
 /// Replies of function shipping.
@@ -172,8 +171,11 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         any::<(u32, u64)>().prop_map(|(bytes, end)| Reply::Written { bytes, end }),
         any::<u64>().prop_map(Reply::Count),
         any::<[u8; 32]>().prop_map(|id| Reply::Object(ObjectId(id))),
-        (handle(), file_status(), option::of(grant()))
-            .prop_map(|(handle, status, grant)| Reply::Opened { handle, status, grant }),
+        (handle(), file_status(), option::of(grant())).prop_map(|(handle, status, grant)| Reply::Opened {
+            handle,
+            status,
+            grant
+        }),
         file_status().prop_map(Reply::Status),
         file_system_status().prop_map(Reply::FileSystem),
         any::<u64>().prop_map(|next| Reply::Entries { next }),

@@ -1,9 +1,8 @@
 //! Leases of files between nodes, with a disk that the tests play: one file.
 
+use coppice_protocol::lease::limits::FIRST_BYTES_MAX;
 use coppice_protocol::lease::{FileId, Grant, Lease};
-use coppice_protocol::ship::{
-    self, Call, FileStatus, Handle, Location, Notice, Owner, Reply, RequestId, Timestamp,
-};
+use coppice_protocol::ship::{self, Call, FileStatus, Handle, Location, Notice, Owner, Reply, RequestId, Timestamp};
 
 use super::*;
 use crate::machine::CallId;
@@ -14,6 +13,9 @@ const WRITE: u32 = 1;
 const CUT: u32 = 0o1000;
 /// Long after the file was changed.
 const NOW: Now = Now { ns: 0, realtime_ns: 1_000_000_000_000 };
+
+/// Answers, with what came behind each, and leases that are wanted back.
+type Heard = (Vec<(u64, Reply, Vec<u8>)>, Vec<u64>);
 
 /// Two nodes with a rank each.
 struct Two {
@@ -30,13 +32,8 @@ impl Two {
     fn new() -> Self {
         let mut machine = Machine::default();
         let wires = (0..2).map(|number| ready(&mut machine, number)).collect();
-        let member = |node: u32| Member {
-            node: NodeId(node),
-            first: Rank(node),
-            count: 1,
-            use_retained: false,
-            restore: None,
-        };
+        let member =
+            |node: u32| Member { node: NodeId(node), first: Rank(node), count: 1, use_retained: false, restore: None };
         let world = World::new(JobKey([7; 32]), 1, (0..2).map(NodeId));
         start_this(&mut machine, StartJob { size: 2, members: vec![member(0), member(1)], world, ..job() });
         Self { machine, wires, said: 0, disk: Vec::new(), size: 5, handles: 0 }
@@ -63,7 +60,7 @@ impl Two {
         let mut made = Vec::new();
         loop {
             while let Some(effect) = self.machine.next_effect() {
-                if let Effect::Names { id, call, .. } = effect {
+                if let Effect::Names { id, call, .. } | Effect::Try { id, call, .. } = effect {
                     self.disk.push((id, call));
                 }
             }
@@ -77,16 +74,24 @@ impl Two {
                     self.size = *length;
                     Reply::Done
                 }
+                Call::Read { .. } => Reply::Data,
                 Call::Stat { .. } | Call::HandleStat(_) | Call::Close(_) => Reply::Status(self.status()),
                 other => panic!("{other:?}"),
             };
+            let bytes = if let Call::Read { length, .. } = call { vec![7; length as usize] } else { Vec::new() };
             made.push(call);
-            self.machine.done(id, (reply, Vec::new()), NOW);
+            self.machine.done(id, (reply, bytes), NOW);
         }
     }
 
     /// What a node hears: answers, and what it is asked to give back.
     fn hear(&mut self, node: u32) -> (Vec<(u64, Reply)>, Vec<u64>) {
+        let (replies, recalls) = self.hear_all(node);
+        (replies.into_iter().map(|(id, reply, _)| (id, reply)).collect(), recalls)
+    }
+
+    /// The same with what came behind answers.
+    fn hear_all(&mut self, node: u32) -> Heard {
         let ship = &mut self.wires[node as usize][1];
         let bytes = self.machine.transmit(ship.line).to_vec();
         self.machine.consume(ship.line, bytes.len(), NOW);
@@ -99,7 +104,7 @@ impl Two {
                     other => panic!("{other:?}"),
                 }
             } else {
-                replies.push((frame.id, frame.message().expect("a reply")));
+                replies.push((frame.id, frame.message().expect("a reply"), frame.bulk));
             }
         }
         (replies, recalls)
@@ -227,6 +232,34 @@ fn a_node_is_asked_again_on_its_next_connection_and_not_waited_for_for_ever() {
     let is_said = |message| matches!(message, FromPset::Ras { event, .. } if event.kind == RasKind::LeaseKept);
     assert_eq!(said.filter(|message| is_said(message.clone())).count(), 1);
     assert_eq!(two.machine.remains().calls, 0);
+}
+
+#[test]
+fn a_short_file_comes_with_its_lease_and_with_nothing_else() {
+    for (flags, size, comes) in
+        [(READ, 5, true), (READ, 0, false), (READ, FIRST_BYTES_MAX + 1, false), (WRITE, 5, false)]
+    {
+        let mut two = Two { size, ..Two::new() };
+        two.open(0, flags);
+        two.work();
+        match &two.hear_all(0).0[..] {
+            [(_, Reply::Opened { grant: Some(_), .. }, bytes)] => {
+                assert_eq!(bytes.len() as u64, if comes { size } else { 0 }, "{flags} {size}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // Without a lease it may be another by then.
+    let mut two = Two::new();
+    two.opened(0, READ);
+    two.opened(1, READ);
+    two.open(1, WRITE);
+    two.work();
+    let number = two.hear(0).1[0];
+    two.give_back(0, number);
+    two.open(0, READ);
+    two.work();
+    assert!(matches!(&two.hear_all(0).0[..], [_, (_, Reply::Opened { grant: None, .. }, bytes)] if bytes.is_empty()));
 }
 
 #[test]

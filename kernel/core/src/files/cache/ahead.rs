@@ -1,9 +1,9 @@
 //! Which pages of a file are asked for: those that a read needs, and those that it will.
 //!
-//! Several readers go through a file at a time, each in its own way; [`Ahead`] follows [`STREAMS`] of them. One that goes
-//! on where it stopped has a window before it that doubles, up to [`AHEAD_PAGES_MAX`], and that is filled again while
-//! it is still half full. One that goes on by the same step, forwards or backwards, has its next few reads there. Who
-//! does neither gets what it asks for.
+//! Several readers go through a file at a time, each in its own way; [`Ahead`] follows [`STREAMS`] of them. One that
+//! goes on where it stopped has a window before it that doubles, up to [`AHEAD_PAGES_MAX`], and that is filled again
+//! while it is still half full. One that goes on by the same step, forwards or backwards, has its next few reads there.
+//! Who does neither gets what it asks for.
 
 use core::ops::Range;
 
@@ -132,7 +132,8 @@ mod tests {
         // From anywhere: once it is clear.
         assert!(missed(500..1000, 1, 1000).len() <= 2);
         let mut ahead = Ahead::default();
-        let most = (0..4000).map(|page| ahead.read(page..page + 1, 5000)[1].clone()).map(|range| range.end - range.start);
+        let most =
+            (0..4000).map(|page| ahead.read(page..page + 1, 5000)[1].clone()).map(|range| range.end - range.start);
         assert!(most.max().is_some_and(|most| most <= AHEAD_PAGES_MAX));
     }
 

@@ -401,7 +401,9 @@ impl State {
     /// Of pages that any byte of a range is in it is not known that a part is.
     fn forget_partial(&mut self, range: &Range<u64>) {
         for known in &mut self.partial {
-            known.take_if(|known| known.start / PAGE * PAGE < range.end && range.start < (known.start / PAGE + 1) * PAGE);
+            known.take_if(|known| {
+                known.start / PAGE * PAGE < range.end && range.start < (known.start / PAGE + 1) * PAGE
+            });
         }
     }
 }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::frames::Frame;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::{Call, Handle};
@@ -102,14 +103,22 @@ impl CachedFile {
                 return;
             }
             let end = state.size.div_ceil(PAGE);
+            if state.pages.count() >= end {
+                // All of it is here.
+                return;
+            }
             state.ahead.read(bytes.start / PAGE..bytes.end.div_ceil(PAGE), end)
         };
         for wanted in wanted {
-            while let Some(filler) = self.begin(wanted.clone()) {
-                let (pages, filler) = filler;
-                let length = (pages.end - pages.start) as u32 * PAGE as u32;
-                client.ask_for(Call::Read { file: handle, offset: pages.start * PAGE, length }, Box::new(filler));
-            }
+            self.ask_for((client, handle), wanted);
+        }
+    }
+
+    /// Asks for those of some pages that are neither here nor on their way, as far as there is room for them.
+    fn ask_for(self: &Arc<Self>, (client, handle): (&Client, Handle), wanted: Range<u64>) {
+        while let Some((pages, filler)) = self.begin(wanted.clone()) {
+            let length = (pages.end - pages.start) as u32 * PAGE as u32;
+            client.ask_for(Call::Read { file: handle, offset: pages.start * PAGE, length }, Box::new(filler));
         }
     }
 
@@ -131,17 +140,7 @@ impl CachedFile {
 
     /// Some pages came.
     fn filled(&self, number: u64, bytes: &[u8]) {
-        let mut frames = Vec::new();
-        if frames.try_reserve_exact(bytes.len().div_ceil(PAGE_BYTES)).is_err() {
-            return;
-        }
-        // Memory that nobody else wants: what is short of frames gets none here.
-        for content in bytes.chunks(PAGE_BYTES) {
-            let is_spare = self.frames.available_frames() > self.frames.total_frames() / CACHE_SPARE_SHARE;
-            let Some(frame) = pages::frame(self.frames).filter(|_| is_spare || frames.is_empty()) else { break };
-            frame.write(0, content);
-            frames.push(frame);
-        }
+        let Some(frames) = self.frames_with(bytes) else { return };
         let mut state = self.state.lock();
         let Some(fill) = state.fills.take(number) else { return };
         let end = fill.pages.start * PAGE + bytes.len() as u64;
@@ -158,23 +157,45 @@ impl CachedFile {
         }
     }
 
-    /// The page that an offset is in is missing: has it come, if only a part of it is known by writing that first. False:
-    /// it cannot be had.
+    /// The page that an offset is in is missing: has it come, if only a part of it is known by writing that first.
+    /// False: it cannot be had.
     pub(crate) async fn fetch(self: &Arc<Self>, reader: (&Client, Handle), offset: u64) -> bool {
         let is_partial = self.state.lock().partial_at(offset).is_some();
         if is_partial {
             self.settle().await;
             self.state.lock().forget_parts();
         }
-        for wanted in [offset / PAGE..offset / PAGE + 1] {
-            while let Some((pages, filler)) = self.begin(wanted.clone()) {
-                let (client, handle) = reader;
-                let length = (pages.end - pages.start) as u32 * PAGE as u32;
-                client.ask_for(Call::Read { file: handle, offset: pages.start * PAGE, length }, Box::new(filler));
-            }
-        }
+        let page = offset / PAGE;
+        self.ask_for(reader, page..page + 1);
         self.came(offset).await;
         self.state.lock().run(offset, 1) > 0
+    }
+
+    /// All that is in the file came with a lease, when it was opened.
+    pub(super) fn came_with(&self, bytes: &[u8]) {
+        let Some(frames) = self.frames_with(bytes) else { return };
+        let mut state = self.state.lock();
+        if !state.is_leased() || state.size != bytes.len() as u64 {
+            return;
+        }
+        for (page, frame) in (0..).zip(frames) {
+            if state.pages.at(page * PAGE).is_none() && !state.pages.insert(self.frames, page * PAGE, frame) {
+                break;
+            }
+        }
+    }
+
+    /// Frames with these bytes, as many as there is memory for that nobody else wants. `None`: not one.
+    fn frames_with(&self, bytes: &[u8]) -> Option<Vec<Frame>> {
+        let mut frames = Vec::new();
+        frames.try_reserve_exact(bytes.len().div_ceil(PAGE_BYTES)).ok()?;
+        for content in bytes.chunks(PAGE_BYTES) {
+            let is_spare = self.frames.available_frames() > self.frames.total_frames() / CACHE_SPARE_SHARE;
+            let Some(frame) = pages::frame(self.frames).filter(|_| is_spare || frames.is_empty()) else { break };
+            frame.write(0, content);
+            frames.push(frame);
+        }
+        Some(frames)
     }
 
     /// Waits until the page that an offset is in came, or nobody waits for it any more.

@@ -13,7 +13,6 @@ use crate::memory::{AddressSpace, CopyError};
 /// Bytes that are copied at once.
 pub(crate) const COPY_BYTES_MAX: usize = 128 * 1024;
 
-
 /// How far a copy came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taking {

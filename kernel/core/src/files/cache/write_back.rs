@@ -227,7 +227,7 @@ impl State {
         let all = all || self.leaving.is_some();
         let writing = &self.writing;
         let place = writing.ranges.iter().position(Option::is_none)?;
-        let may = |piece: &Range<u64>| (all || piece.end % most == 0) && !writing.touches(piece);
+        let may = |piece: &Range<u64>| (all || piece.end.is_multiple_of(most)) && !writing.touches(piece);
         let piece = self.unwritten.take(most, may)?;
         if let Some(place) = self.writing.ranges.get_mut(place) {
             *place = Some(piece.clone());

@@ -199,7 +199,8 @@ impl Elsewhere<'_> {
             Err(errno) => return Err(NotThere::Shipped { path, errno }),
         };
         let charged = (path.clone(), charge, known);
-        let shipped = Shipped::opened((handle, &status, grant), *was, opened_with, charged, self.closer);
+        let lease = grant.map(|grant| (grant, &b""[..]));
+        let shipped = Shipped::opened((handle, &status, lease), *was, opened_with, charged, self.closer);
         if (status.device, status.inode, status.mode & S_IFMT) != (was.device, was.inode, was.mode & S_IFMT) {
             return Err(NotThere::Replaced(path));
         }

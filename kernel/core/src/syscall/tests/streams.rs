@@ -10,8 +10,8 @@ use proptest::prelude::{ProptestConfig, any, prop_assert, prop_oneof, proptest};
 
 use crate::abi::signal::SignalAction;
 use crate::errno::Errno;
-use crate::files::cache::KNOWN_FILE_BYTES;
 use crate::files::OPEN_FILE_BYTES;
+use crate::files::cache::KNOWN_FILE_BYTES;
 use crate::files::flags;
 use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES, READ_ONLY, pattern};
 
