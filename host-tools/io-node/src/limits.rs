@@ -52,6 +52,12 @@ pub const SIGNALS_KEPT_MAX: usize = 64;
 /// yet; then it fails (`EIO`). A node that does not answer at all is lost before.
 pub const RECALL_TIME_MAX: Duration = Duration::from_secs(60);
 
+/// How often it is looked whether the host has changed files that nodes have leases of …
+pub const LOOK_TIME: Duration = Duration::from_secs(1);
+
+/// … and how many of them at a time; with more, each has its turn later.
+pub const LOOKS_MAX: usize = 64;
+
 /// Threads of one job that wait for its disk, which may not answer; its further calls wait. They are made when they are
 /// wanted.
 pub const BLOCKING_THREADS_PER_JOB_MAX: usize = 16;

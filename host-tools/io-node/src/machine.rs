@@ -191,6 +191,7 @@ impl Machine {
                 Timer::Opening(place) => self.opening_is_late(place),
                 Timer::Closing(place, rank) => self.closed(place, rank, now),
                 Timer::Recall(call, file) => self.recall_is_late(call, file, now),
+                Timer::Look => self.look_at_leased(now),
                 Timer::Stop => self.stopped(),
             }
         }

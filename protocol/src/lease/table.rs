@@ -193,6 +193,28 @@ impl<P: Ord + Copy> Leases<P> {
         (Some(Grant { lease, number, known: known_version, version: known.version }), worthless)
     }
 
+    /// A file that was looked at is this now, at that time (ns since 1970). Gives the leases that are worth nothing any
+    /// more, as it was changed on the host.
+    pub fn looked(&mut self, file: FileId, stamp: Stamp, now_ns: u64) -> Vec<Recall<P>> {
+        let Some(known) = self.files.get_mut(&file) else { return Vec::new() };
+        // Who writes changes it.
+        let is_written = known.parties.values().any(|state| state.writers > 0);
+        if is_written || known.stamp.is_none_or(|seen| seen.stamp == stamp) {
+            return Vec::new();
+        }
+        (known.version, known.stamp) = (0, Some(Seen::at(stamp, now_ns)));
+        recall(known, file, |_, _| true)
+    }
+
+    /// Whether somebody has a lease of a file that nobody writes.
+    #[must_use]
+    pub fn is_shared(&self, file: FileId) -> bool {
+        self.files.get(&file).is_some_and(|known| {
+            known.parties.values().all(|state| state.writers == 0)
+                && known.parties.values().any(|state| state.lease.is_some())
+        })
+    }
+
     /// Somebody has closed a file that was opened so. `stamp`: what it was then, at that time (ns since 1970), if that
     /// is known.
     pub fn close(&mut self, party: P, file: FileId, access: Access, stamp: Option<Stamp>, now_ns: u64) {

@@ -114,6 +114,21 @@ fn a_host_that_changes_a_file_makes_leases_worthless() {
 }
 
 #[test]
+fn who_looks_at_a_file_sees_what_the_host_did() {
+    let mut leases = Leases::default();
+    let one = open(&mut leases, 1, Access::Read).expect("alone");
+    assert!(leases.is_shared(FILE));
+    assert_eq!(leases.looked(FILE, stamp(5), NOW_NS), []);
+    let worthless = [Recall { party: 1, file: FILE, number: one.number }];
+    assert_eq!(leases.looked(FILE, stamp(6), NOW_NS), worthless);
+    assert_eq!(leases.looked(FILE, stamp(7), NOW_NS), [], "it was asked for");
+    assert!(leases.returned(1, FILE, one.number) && !leases.is_shared(FILE));
+    assert_eq!(leases.gone(1), [FILE]);
+    assert!(open(&mut leases, 1, Access::Write).is_some());
+    assert_eq!(leases.looked(FILE, stamp(8), NOW_NS), [], "it writes itself");
+}
+
+#[test]
 fn so_many_versions_are_known() {
     let mut leases = Leases::default();
     for inode in 0..FILE_VERSIONS_MAX as u64 + 3 {

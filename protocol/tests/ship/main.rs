@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::limits::{REQUESTS_IN_FLIGHT_MAX, REQUESTS_PER_RANK_MAX};
-use coppice_protocol::ship::{Answered, Connection, Heard, NOTICE_ID, Owner, Replies, Reply, RequestId, Requests};
+use coppice_protocol::limits::{REQUESTS_IN_FLIGHT_MAX, REQUESTS_OWED_MAX, REQUESTS_PER_RANK_MAX};
+use coppice_protocol::ship::{
+    Answered, Connection, Heard, NOTICE_ID, Owner, Replies, Reply, RequestId, Requests, SLOTS,
+};
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof};
 use proptest::proptest;
@@ -234,7 +236,32 @@ fn what_no_node_would_say_makes_no_sense() {
     assert!(!replies.answered(id(5), &Reply::Done, &[]), "nobody wants to know");
     assert_eq!(replies.hear(second, id(6), true), Heard::New);
     assert!(replies.answered(id(6), &Reply::Done, &[]));
-    for nonsense in [0, 1, REQUESTS_IN_FLIGHT_MAX as u64 | 1 << 8, 255 | 1 << 8] {
+    for nonsense in [0, 1, SLOTS as u64 | 1 << 8, 255 | 1 << 8] {
         assert_eq!(RequestId::of_frame(nonsense), None);
     }
+}
+
+/// Whoever waits at the I/O node for what somebody else owes cannot keep that from being given.
+#[test]
+fn what_is_owed_goes_first_and_has_places_of_its_own() {
+    let owner = |rank| Owner { job: JobId(1), rank: Rank(rank) };
+    let mut requests = Requests::new();
+    for number in 0..2 * REQUESTS_IN_FLIGHT_MAX as u64 {
+        requests.push(owner(0), number);
+    }
+    let mut go = |requests: &mut Requests<u64>| requests.next(1).map(|(id, number)| (id, *number));
+    while go(&mut requests).is_some() {}
+    for number in 100..100 + 2 * REQUESTS_OWED_MAX as u64 {
+        requests.push_owed(owner(1), number);
+    }
+    let went: Vec<_> = std::iter::from_fn(|| go(&mut requests)).collect();
+    assert_eq!(went.iter().map(|(_, number)| *number).collect::<Vec<_>>(), [100, 101, 102, 103]);
+    assert!(went.iter().all(|(id, _)| id.slot() >= REQUESTS_IN_FLIGHT_MAX && id.slot() < SLOTS));
+    assert_eq!(requests.take(went[0].0), Answered::Request(100));
+    assert_eq!(go(&mut requests).map(|(_, number)| number), Some(104));
+    // Said again with the others, and gone with their rank.
+    assert_eq!(requests.again().len(), SLOTS);
+    requests.forget(owner(1));
+    assert_eq!(requests.iter().filter(|number| **number >= 100).count(), 0);
+    assert_eq!(requests.give_up(|_| true).len(), 2 * REQUESTS_IN_FLIGHT_MAX);
 }

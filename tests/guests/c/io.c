@@ -57,12 +57,13 @@ static void write_all(const char *name, const char *path, size_t total, size_t p
     rate(name, total, start);
 }
 
-static void stdio(const char *path, size_t total) {
+/* In calls of stdio, each of 4 KiB. */
+static void stdio_write(const char *path, size_t total) {
     double start = now();
     FILE *file = fopen(path, "w");
     if (!file) fail("fopen");
-    for (size_t done = 0; done < total; done += 64)
-        if (fwrite(buffer, 64, 1, file) != 1) fail("fwrite");
+    for (size_t done = 0; done < total; done += 4096)
+        if (fwrite(buffer, 4096, 1, file) != 1) fail("fwrite");
     if (fclose(file)) fail("fclose");
     rate("stdio-write", total, start);
 }
@@ -71,8 +72,8 @@ static void stdio_read(const char *path, size_t total) {
     double start = now();
     FILE *file = fopen(path, "r");
     if (!file) fail("fopen");
-    for (size_t done = 0; done < total; done += 64)
-        if (fread(buffer, 64, 1, file) != 1) fail("fread");
+    for (size_t done = 0; done < total; done += 4096)
+        if (fread(buffer, 4096, 1, file) != 1) fail("fread");
     fclose(file);
     rate("stdio-read", total, start);
 }
@@ -157,16 +158,22 @@ int main(int argc, char **argv) {
     write_all("sequential-write", path, total, chunk);
     read_all("sequential-read", path, total, chunk);
     if (!strcmp(what, "all")) {
-        write_all("write-4-KiB", path, total, 4096);
-        stdio(path, total);
-        stdio_read(path, total);
         size_t second = 16 << 20;
+        stdio_write(path, total);
+        /* Long writes leave nothing on the node. */
+        unlink(path);
+        write_all("long-write", path, total, chunk);
+        stdio_read(path, total);
+        write_all("written", path, second, chunk);
         read_all("first-read", path, second, chunk);
-        usleep(100000);
         read_all("second-read", path, second, chunk);
+        /* Moving as much as a read does. */
+        char *there = malloc(second);
+        memset(there, 1, second);
         double start = now();
-        for (size_t done = 0; done < second; done += chunk / 2) memcpy(buffer, buffer + chunk / 2, chunk / 2);
+        for (size_t done = 0; done < second; done += chunk) memcpy(buffer, there + done, chunk);
         rate("memory", second, start);
+        free(there);
         small_files("small-files");
     }
     one_byte(path);

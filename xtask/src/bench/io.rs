@@ -1,5 +1,7 @@
-//! Function shipping: file calls through a node and its I/O node, beside the same program run natively on the host.
+//! Files: calls through a node and its I/O node, beside a TCP stream over the same switch, the same calls without leases, and
+//! the same program run natively on the host.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -12,28 +14,94 @@ use crate::build::Built;
 /// Size of the file that is written and read, MiB.
 const MEBIBYTES: &str = "64";
 
+/// Address of the node that is called.
+const FIRST: &str = "10.128.0.1";
+
+/// Reads that are counted; the first are for what is done once.
+const COUNTED: [u32; 2] = [1000, 2000];
+
 /// All figures of file calls.
 ///
 /// # Errors
 /// If a measurement fails.
 pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
-    let program = compile("io")?;
-    let path = program.to_str().context("path is not UTF-8")?;
-    let cluster = Cluster::up(built, &["--nodes", "1"])?;
-    let on_node = cluster.output(&["run", path, "measured", MEBIBYTES])?;
-    let native = Command::new(&program).args(["measured", MEBIBYTES]).current_dir(cluster.root()).output()?;
+    let (program, tcp) = (compile("io")?, compile("tcp")?);
+    let (io, tcp) = (path_of(&program)?, path_of(&tcp)?);
+    let cluster = Cluster::up(built, &["--nodes", "2", "--memory", "256M"])?;
+    let run = |arguments: &[&str]| cluster.output(&[&["run", "--quiet"], arguments].concat());
+    let stream = number(&run(&["--nodes-list", "0,1", tcp, FIRST, "200", MEBIBYTES])?, "tcp-throughput")?;
+    let leased = run(&[io, "measured", MEBIBYTES, "all"])?;
+    let strict = run(&["--io", "strict", io, "measured", MEBIBYTES, "all"])?;
+    let native = Command::new(&program).args(["measured", MEBIBYTES, "all"]).current_dir(cluster.root()).output()?;
     let native = String::from_utf8_lossy(&native.stdout).into_owned();
-    let figure = |name: &str, key: &str, unit: &str| -> Result<Figure> {
+    drop(cluster);
+
+    let rate = |name: &str, key: &str, wanted| -> Result<Figure> {
+        let (here, strict, native) = (number(&leased, key)?, number(&strict, key)?, number(&native, key)?);
         Ok(Figure {
             name: name.into(),
-            measured: format!("{:.1} {unit}", number(&on_node, key)?),
-            beside: format!("natively on the host: {:.1} {unit}", number(&native, key)?),
-            wanted: "–",
+            measured: format!("{here:.1} MiB/s"),
+            beside: format!(
+                "TCP between two nodes: {stream:.1} MiB/s; ratio {:.2}; without leases: {strict:.1} MiB/s; natively on \
+                 the host: {native:.1} MiB/s",
+                here / stream
+            ),
+            wanted,
         })
     };
-    Ok(vec![
-        figure("shipped pread of 1 byte, round trip", "pread-1-byte", "µs")?,
-        figure("sequential write of 64 MiB through one node", "sequential-write", "MiB/s")?,
-        figure("sequential read of 64 MiB through one node", "sequential-read", "MiB/s")?,
-    ])
+    let time = |name: &str, key: &str, wanted| -> Result<Figure> {
+        let (here, strict, native) = (number(&leased, key)?, number(&strict, key)?, number(&native, key)?);
+        Ok(Figure {
+            name: name.into(),
+            measured: format!("{here:.1} µs"),
+            beside: format!("without leases: {strict:.1} µs; natively on the host: {native:.1} µs"),
+            wanted,
+        })
+    };
+    let (second, memory) = (number(&leased, "second-read")?, number(&leased, "memory")?);
+    let mut figures = vec![
+        rate("sequential write of 64 MiB, 1 MiB each", "sequential-write", "ratio ≥ 0.9")?,
+        rate("sequential read of 64 MiB, 1 MiB each", "sequential-read", "ratio ≥ 0.9")?,
+        rate("the same written by stdio, 4 KiB each", "stdio-write", "ratio ≥ 0.8")?,
+        rate("the same read by stdio, 4 KiB each", "stdio-read", "ratio ≥ 0.8")?,
+        Figure {
+            name: "second read of 16 MiB".into(),
+            measured: format!("{second:.0} MiB/s"),
+            beside: format!("copying in memory: {memory:.0} MiB/s; ratio {:.2}", second / memory),
+            wanted: "memory speed",
+        },
+        time("pread of 1 byte", "pread-1-byte", "≤ half of what is shipped")?,
+    ];
+    for (name, key) in [
+        ("1,000 files of 4 KiB: create, each", "small-create"),
+        ("stat, each", "small-stat"),
+        ("read, each", "small-read"),
+        ("list and stat, each", "small-list"),
+        ("remove, each", "small-remove"),
+    ] {
+        figures.push(time(name, key, "–")?);
+    }
+    figures.push(counted(built, io)?);
+    Ok(figures)
+}
+
+/// Instructions of a read of 4 KiB of what is there.
+fn counted(built: &Built, io: &str) -> Result<Figure> {
+    let cluster = Cluster::up(built, &["--nodes", "1", "--icount"])?;
+    let mut each = Vec::new();
+    for reads in COUNTED {
+        let output = cluster.output(&["run", "--quiet", io, "counted", &reads.to_string(), "pread"])?;
+        each.push(number(&output, "pread-4-KiB")?);
+    }
+    let last = each.last().context("nothing was counted")?;
+    Ok(Figure {
+        name: "pread of 4 KiB from memory, instructions".into(),
+        measured: format!("{last:.0}"),
+        beside: "512 of them copy".into(),
+        wanted: "≤ 1,500",
+    })
+}
+
+fn path_of(program: &Path) -> Result<&str> {
+    program.to_str().context("path is not UTF-8")
 }

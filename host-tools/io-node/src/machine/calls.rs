@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use coppice_protocol::ids::{NodeId, Rank};
+use coppice_protocol::ids::{Generation, NodeId};
+use coppice_protocol::lease::FileId;
 use coppice_protocol::session::Identity;
 use coppice_protocol::ship::{Call, Handle, Owner, Reply, RequestId};
 use rustix::io::Errno;
@@ -45,6 +46,8 @@ enum About {
     Close(Handle),
     /// It looks at one that is not open, and is to be made again if somebody has not written all of it.
     Look(Call),
+    /// Nobody makes it: it looks whether the host has changed one.
+    Host(FileId),
 }
 
 /// Where it is.
@@ -230,10 +233,13 @@ impl Machine {
     /// A call is done, with this answer.
     pub(super) fn finish(&mut self, id: CallId, answer: Answer, now: Now) {
         let Some(call) = self.calls.table.remove(&id) else { return };
+        if let (About::Host(file), (Reply::Status(status), _)) = (&call.about, &answer) {
+            self.host_has(*file, status, now);
+        }
         if let About::Close(handle) = call.about {
             let status = if let (Reply::Status(status), _) = &answer { Some(status) } else { None };
             let party = Self::party(call.identity.node, call.place, call.owner.job);
-            self.closed_handle((party, call.owner.rank), handle, status, now);
+            self.closed_handle((party, call.owner), handle, status, now);
         }
         if call.stage == Stage::OnThread
             && let Some(job) = self.jobs.at(call.owner.job, call.place)
@@ -247,22 +253,26 @@ impl Machine {
     }
 
     /// Closes a file that nobody knows of.
-    pub(super) fn close_unknown(&mut self, opened_by: CallId, handle: Handle) {
-        let Some(UnderWay { identity, request, owner, place, .. }) = self.calls.table.get(&opened_by) else { return };
-        let call = UnderWay {
-            identity: *identity,
-            request: *request,
-            owner: *owner,
-            place: *place,
-            is_answered: true,
-            stage: Stage::Out,
-            about: About::Nothing,
-        };
-        let (place, rank): (PlaceId, Rank) = (call.place, call.owner.rank);
+    pub(super) fn close_unknown(&mut self, whose: (PlaceId, Owner), handle: Handle) {
+        self.for_nobody(whose, Call::Close(handle), About::Nothing);
+    }
+
+    /// Looks whether the host has changed a file that a rank has open.
+    pub(super) fn look_for_host(&mut self, whose: (PlaceId, Owner), handle: Handle, file: FileId) {
+        self.for_nobody(whose, Call::HandleStat(handle), About::Host(file));
+    }
+
+    /// Has something done that nobody is answered.
+    fn for_nobody(&mut self, (place, owner): (PlaceId, Owner), call: Call, about: About) {
+        let node = self.jobs.at(owner.job, place).and_then(|job| job.ranks.get(owner.rank)).map(|rank| rank.node);
+        let Some(node) = node else { return };
         self.calls.begun += 1;
         let id = CallId(self.calls.begun);
-        self.calls.table.insert(id, call);
-        self.effects.push(Effect::Names { id, place, rank, call: Call::Close(handle) });
+        let identity = Identity { node, generation: Generation(0) };
+        let (request, stage) = (RequestId::new(0, 0), Stage::Out);
+        let under_way = UnderWay { identity, request, owner, place, is_answered: true, stage, about };
+        self.calls.table.insert(id, under_way);
+        self.effects.push(Effect::Names { id, place, rank: owner.rank, call });
     }
 
     /// A rank has ended: its calls are answered, and those that were not begun are not any more.

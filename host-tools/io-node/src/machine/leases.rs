@@ -5,9 +5,9 @@
 //! waits here, holding nothing but its node's slot, until these are back. What it found may not be so any more then: so
 //! the file is cut (`O_TRUNC`) and looked at again behind the wait. After [`RECALL_TIME_MAX`] it fails with `EIO`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::ids::{JobId, NodeId};
 use coppice_protocol::lease::limits::{FILE_TIME_GRAIN_NS, FIRST_BYTES_MAX};
 use coppice_protocol::lease::{Access, FileId, Grant, Leases, Recall, Stamp};
 use coppice_protocol::pset::FromPset;
@@ -21,7 +21,7 @@ use super::effect::{Answer, Effect, PlaceId};
 use super::timers::Timer;
 use super::{Machine, Now};
 use crate::clock::ns;
-use crate::limits::RECALL_TIME_MAX;
+use crate::limits::{LOOK_TIME, LOOKS_MAX, RECALL_TIME_MAX};
 
 /// Who may have a lease: the ranks that a start of a job has on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,9 +36,13 @@ pub(super) struct Party {
 pub(super) struct FileLeases {
     table: Leases<Party>,
     /// The regular files that ranks have open, and for what.
-    handles: BTreeMap<(PlaceId, Rank), BTreeMap<Handle, (FileId, Access)>>,
+    handles: BTreeMap<(PlaceId, Owner), BTreeMap<Handle, (FileId, Access)>>,
     /// Opens that wait for leases, in order.
     waiting: BTreeMap<FileId, Vec<CallId>>,
+    /// Which file is looked at next, to see whether the host has changed it: that of the first of these behind this.
+    looked_at: Option<(PlaceId, Owner, Handle)>,
+    /// It is looked at them from time to time.
+    is_looking: bool,
 }
 
 /// A file that is being opened, by a rank whose node may get a lease.
@@ -104,10 +108,13 @@ impl Machine {
             (Stage::Opening, (Reply::Opened { handle, status, .. }, _)) if is_regular(&status) => {
                 opening.opened = Some((handle, status));
                 let (access, file) = (opening.access, file_of(&status));
-                let handles = self.leases.handles.entry((party.place, owner.rank)).or_default();
+                let handles = self.leases.handles.entry((party.place, owner)).or_default();
                 handles.insert(handle, (file, access));
                 let recalls = self.leases.table.open(party, file, access);
                 self.recall(recalls);
+                if !std::mem::replace(&mut self.leases.is_looking, true) {
+                    self.timers.set(now.ns + ns(LOOK_TIME), Timer::Look);
+                }
                 if self.leases.table.may_go_on(party, file, access) {
                     return self.is_opened(id, false, now);
                 }
@@ -181,10 +188,15 @@ impl Machine {
 
     /// A file is open: the answer, with the lease that comes with it, unless what is in it is to come, too.
     fn granted(&mut self, id: CallId, now: Now) -> Option<Answer> {
-        let Some((party, owner, Opening { opened: Some((handle, status)), reads, .. })) = self.opening(id) else {
+        let Some((party, owner, opening)) = self.opening(id) else { return Some(failed(Errno::IO)) };
+        let Opening { opened: Some((handle, status)), reads, access, .. } = opening else {
             return Some(failed(Errno::IO));
         };
+        let is_to_be_read = *access == Access::Read;
         let (handle, status, is_short) = (*handle, *status, *reads && (1..=FIRST_BYTES_MAX).contains(&status.size));
+        if !may_be_known(&status, is_to_be_read) {
+            return Some((Reply::Opened { handle, status, grant: None }, Vec::new()));
+        }
         let stamp = Stamp::of(&status);
         let (grant, worthless) = self.leases.table.grant(party, file_of(&status), stamp, now.realtime_ns);
         self.recall(worthless);
@@ -199,6 +211,42 @@ impl Machine {
         Some((Reply::Opened { handle, status, grant }, Vec::new()))
     }
 
+    /// It is time to look at files of which nodes have leases and which nobody writes.
+    pub(super) fn look_at_leased(&mut self, now: Now) {
+        let mut seen = BTreeSet::new();
+        let mut looks = Vec::new();
+        let all = || {
+            self.leases.handles.iter().flat_map(|((place, owner), handles)| {
+                handles.iter().map(|(handle, (file, _))| ((*place, *owner, *handle), *file))
+            })
+        };
+        let from = self.leases.looked_at;
+        let behind = all().filter(|(at, _)| Some(*at) > from);
+        let before = all().filter(|(at, _)| Some(*at) <= from);
+        for (at, file) in behind.chain(before) {
+            if looks.len() >= LOOKS_MAX {
+                break;
+            }
+            if self.leases.table.is_shared(file) && seen.insert(file) {
+                looks.push((at, file));
+            }
+        }
+        self.leases.looked_at = looks.last().map(|(at, _)| *at);
+        self.leases.is_looking = !self.leases.handles.is_empty();
+        if self.leases.is_looking {
+            self.timers.set(now.ns + ns(LOOK_TIME), Timer::Look);
+        }
+        for ((place, owner, handle), file) in looks {
+            self.look_for_host((place, owner), handle, file);
+        }
+    }
+
+    /// A file that nodes have leases of is this.
+    pub(super) fn host_has(&mut self, file: FileId, status: &FileStatus, now: Now) {
+        let worthless = self.leases.table.looked(file, Stamp::of(status), now.realtime_ns);
+        self.recall(worthless);
+    }
+
     /// Has the next step of an open done.
     fn look(&mut self, id: CallId, call: Call) {
         if let Some((party, owner, _)) = self.opening(id) {
@@ -210,22 +258,22 @@ impl Machine {
     fn close_again(&mut self, id: CallId, now: Now) {
         let Some((party, owner, Opening { opened: Some((handle, _)), .. })) = self.opening(id) else { return };
         let handle = *handle;
-        self.closed_handle((party, owner.rank), handle, None, now);
-        self.close_unknown(id, handle);
+        self.closed_handle((party, owner), handle, None, now);
+        self.close_unknown((party.place, owner), handle);
     }
 
     /// A rank has closed a file, which was this then if that is known.
     pub(super) fn closed_handle(
         &mut self,
-        (party, rank): (Party, Rank),
+        (party, owner): (Party, Owner),
         handle: Handle,
         status: Option<&FileStatus>,
         now: Now,
     ) {
-        let Some(handles) = self.leases.handles.get_mut(&(party.place, rank)) else { return };
+        let Some(handles) = self.leases.handles.get_mut(&(party.place, owner)) else { return };
         let Some((file, access)) = handles.remove(&handle) else { return };
         if handles.is_empty() {
-            self.leases.handles.remove(&(party.place, rank));
+            self.leases.handles.remove(&(party.place, owner));
         }
         self.leases.table.close(party, file, access, status.map(Stamp::of), now.realtime_ns);
         self.opens_go_on(file, now);
@@ -234,7 +282,7 @@ impl Machine {
     /// A rank has ended: it has no file open any more.
     pub(super) fn closed_all(&mut self, node: NodeId, place: PlaceId, owner: Owner, now: Now) {
         let party = Party { node, place, job: owner.job };
-        for (_, (file, access)) in self.leases.handles.remove(&(place, owner.rank)).into_iter().flatten() {
+        for (_, (file, access)) in self.leases.handles.remove(&(place, owner)).into_iter().flatten() {
             self.leases.table.close(party, file, access, None, now.realtime_ns);
             self.opens_go_on(file, now);
         }
@@ -331,6 +379,12 @@ impl Machine {
     pub(super) fn party(node: NodeId, place: PlaceId, job: JobId) -> Party {
         Party { node, place, job }
     }
+}
+
+/// Whether a file is what its length says. Files that a kernel makes when they are read have none, and were never made;
+/// of an empty one that is to be read there is nothing to be known.
+fn may_be_known(status: &FileStatus, is_to_be_read: bool) -> bool {
+    status.size > 0 || !is_to_be_read && status.created.is_some()
 }
 
 /// Whether a file was just made: it need not be cut, and has its times.

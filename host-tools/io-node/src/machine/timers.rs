@@ -25,6 +25,8 @@ pub(super) enum Timer {
     Closing(PlaceId, Rank),
     /// Leases that stand in the way of a call on that file must be back.
     Recall(CallId, FileId),
+    /// Files of which nodes have leases are looked at.
+    Look,
     /// The I/O node ends, whoever has heard of it.
     Stop,
 }

@@ -1,9 +1,8 @@
 //! Calls that are said again because a connection broke before their answer came: they are made once.
 
 use coppice_protocol::control::ToNode;
-use coppice_protocol::limits::REQUESTS_IN_FLIGHT_MAX;
 use coppice_protocol::pset::{FromPset, ToPset};
-use coppice_protocol::ship::{Call, Location, Notice, Reply, RequestId, Stream};
+use coppice_protocol::ship::{Call, Location, Notice, Reply, RequestId, SLOTS, Stream};
 
 use crate::common::{JOB, OWNER, Pset, run};
 use crate::node::Node;
@@ -105,7 +104,7 @@ fn a_node_that_does_not_wait_for_answers_is_cut_off() {
     };
     // Each is given time to be back.
     run(async {
-        let beyond = RequestId::new(REQUESTS_IN_FLIGHT_MAX, 1).to_frame();
+        let beyond = RequestId::new(SLOTS, 1).to_frame();
         tokio::join!(has_no_such_place(7), has_no_such_place(beyond), asks_twice);
     });
 }

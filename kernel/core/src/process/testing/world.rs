@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use coppice_protocol::lease::{Grant, Lease};
 use coppice_protocol::program::tree;
 use coppice_protocol::ship::{Call, FileStatus, Handle, Location, NOTICE_ID, Notice, Owner, Reply, Request, Stream};
 use spin::Mutex;
@@ -43,6 +44,13 @@ pub(crate) struct World {
     pub(crate) write_bytes_max: Option<usize>,
     /// Most reads and writes that were under way at once.
     pub(crate) under_way_max: usize,
+    /// The lease that comes with each file.
+    pub(crate) lease: Option<Lease>,
+    /// The number of the last, and the version of all that is in files.
+    pub(crate) leases: u64,
+    pub(crate) version: u64,
+    /// A lease that is wanted back, to be said.
+    pub(crate) recall: Option<Notice>,
     /// Every call, as it came.
     pub(crate) calls: Vec<Call>,
 }
@@ -145,7 +153,12 @@ impl World {
                 if flags & 0o1000 != 0 {
                     self.files.insert(path.clone(), Vec::new());
                 }
-                Ok((Reply::Opened { handle: self.handle(path), status, grant: None }, Vec::new()))
+                let status = FileStatus { size: self.files.get(&path).map_or(0, |file| file.len() as u64), ..status };
+                let grant = self.lease.filter(|_| status.mode >> 12 == 8).map(|lease| {
+                    self.leases += 1;
+                    Grant { lease, number: self.leases, known: self.version, version: self.version }
+                });
+                Ok((Reply::Opened { handle: self.handle(path), status, grant }, Vec::new()))
             }
             Call::Close(handle) => {
                 self.path_of(handle)?;
@@ -218,6 +231,7 @@ impl World {
                 self.files.get_mut(&path).ok_or(Errno::EINVAL)?.resize(length as usize, 0);
                 done
             }
+            Call::Return { .. } => done,
             Call::SeekData { offset, .. } => Ok((Reply::Count(offset), Vec::new())),
             Call::Synchronise { .. } | Call::Access { .. } | Call::SetFlags { .. } => done,
             _ => Err(Errno::EOPNOTSUPP),
@@ -238,7 +252,7 @@ impl World {
     }
 
     fn is_anybody_waiting(&self) -> bool {
-        self.wants_input.is_some() || self.wants_output.is_some()
+        self.wants_input.is_some() || self.wants_output.is_some() || self.recall.is_some()
     }
 
     /// What is to be said to those who wait.
@@ -247,6 +261,9 @@ impl World {
             && let Some(owner) = self.wants_input.take()
         {
             return Some(Notice::Input(owner));
+        }
+        if let Some(recall) = self.recall.take() {
+            return Some(recall);
         }
         let has_room = self.output_room.is_none_or(|room| room > 0);
         if has_room { self.wants_output.take().map(Notice::Output) } else { None }
