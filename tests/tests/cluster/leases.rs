@@ -6,8 +6,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use coppice_tests::Cluster;
-use coppice_tests::guests::{Toolchain, program};
+use coppice_tests::guests::{BUSYBOX, Toolchain, program};
+use coppice_tests::physical::{Pattern, memory_of};
+use coppice_tests::{Cluster, Waiting};
 
 /// Ranks of each node, of two nodes.
 const PER_NODE: u32 = 2;
@@ -49,11 +50,53 @@ fn what_one_rank_wrote_every_other_reads_at_once() {
     let path = program("coherence", Toolchain::Glibc);
     let first = told("COPPICE_SEED").unwrap_or(1);
     let end = told("COPPICE_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let mut tried = 0;
+    let (mut tried, begun) = (0, Instant::now());
     while end.map_or(tried < SEEDS, |end| Instant::now() < end) {
         try_seed(&cluster, &path, first + tried, "leased");
         tried += 1;
     }
     try_seed(&cluster, &path, first + tried, "strict");
-    println!("{tried} seeds");
+    println!("{tried} seeds in {:.0} s", begun.elapsed().as_secs_f64());
+}
+
+/// Bytes that were to be written later and cannot be.
+#[test]
+fn what_a_full_disk_does_not_take_is_said_and_nothing_else_is_lost() {
+    let small = |cluster: &Cluster| {
+        let directory = cluster.root().join("small");
+        std::fs::create_dir_all(&directory).map(|()| directory)
+    };
+    let cluster = Cluster::with_mounts(|cluster, mounts| {
+        small(cluster).is_ok_and(|directory| mounts.mount_small_disk(&directory, 256))
+    });
+    let Some(cluster) = cluster else { return };
+    let _ = cluster.coppice(&["up", "--accel", "tcg", "--nodes", "1"]).success();
+    // At the close of a file, at a later write, and when it is to be on the disk.
+    for (count, how) in [("80", "notrunc"), ("2000", "notrunc"), ("80", "fsync")] {
+        let (count, how) = (format!("count={count}"), format!("conv={how}"));
+        let dd = ["dd", "if=/dev/zero", "of=/small/file", "bs=4096", count.as_str(), how.as_str()];
+        let ran = cluster.run(&[&[BUSYBOX], &dd[..]].concat());
+        assert_eq!(ran.status, 1, "{count} {how}: {}", ran.stderr);
+        assert!(ran.stderr.contains("No space left on device"), "{count} {how}: {}", ran.stderr);
+        let _ = cluster.run(&[BUSYBOX, "rm", "/small/file"]).success();
+    }
+    let _ = cluster.run(&[BUSYBOX, "dd", "if=/dev/zero", "of=/small/fits", "bs=4096", "count=8"]).success();
+    let ran = cluster.run(&[BUSYBOX, "wc", "-c", "/small/fits"]).success();
+    assert_eq!(ran.text(), "32768 /small/fits\n");
+}
+
+#[test]
+fn nothing_of_a_file_is_left_when_its_job_has_ended() {
+    const BYTES: usize = 400 * 1024;
+    let cluster = Cluster::up(1);
+    let path = program("keeps_open", Toolchain::Glibc);
+    let pattern = Pattern::of_seed(36_001);
+    let bytes: Vec<u8> = pattern.bytes().iter().copied().cycle().take(BYTES).collect();
+    std::fs::write(cluster.root().join("secret"), bytes).expect("it is written");
+    let waiting = Waiting::start(&cluster, &[path.to_str().expect("a path"), "/secret"], "read");
+    let seen = memory_of(&cluster, 0).pages_with(&pattern).len();
+    assert!(seen >= BYTES / 4096, "only {seen} pages of the file are there");
+    let ran = waiting.go_on().success();
+    assert!(ran.text().contains(&format!("{BYTES} bytes")), "{}", ran.text());
+    memory_of(&cluster, 0).assert_none(&pattern, "the end of the job");
 }

@@ -8,6 +8,7 @@ use coppice_hal::addr::PAGE_BYTES as PAGE;
 use coppice_hal::paging::{Access, TableHandle};
 use coppice_hal::user::simulated::touch;
 use coppice_hal::user::{Registers, UserExit};
+use coppice_protocol::ids::Rank;
 use coppice_protocol::syscalls as nr;
 
 use super::process::Observed;
@@ -234,6 +235,9 @@ impl Actor<'_> {
             Step::Last => {
                 self.look_again(&facts)?;
                 self.ends(&facts);
+                if facts.script.appends {
+                    self.observed.has_written(Rank(facts.rank), self.regs.r13);
+                }
                 Ok(self.exit(facts.script.status))
             }
         }

@@ -42,6 +42,8 @@ struct Job {
 pub(super) struct Disk {
     jobs: BTreeMap<PlaceId, Job>,
     calls: BTreeMap<CallId, (PlaceId, Rank, Call, Vec<u8>)>,
+    /// Lengths of files whose ranks have ended, bytes, until that was said.
+    ended: BTreeMap<(JobId, Rank), u64>,
     /// To whom program pages were sent, and how many bytes of them.
     sent: Vec<(JobId, Rank, u64)>,
     /// Where objects of checkpoints are put.
@@ -163,8 +165,15 @@ impl Disk {
     pub(super) fn close(&mut self, place: PlaceId, rank: Rank) {
         if let Some(job) = self.jobs.get_mut(&place) {
             job.busy += 1;
-            job.lengths.remove(&rank);
+            if let Some(length) = job.lengths.remove(&rank) {
+                self.ended.insert((job.id, rank), length);
+            }
         }
+    }
+
+    /// Length of the file of a rank that has ended, bytes, once.
+    pub(super) fn take_ended(&mut self, job: JobId, rank: Rank) -> Option<u64> {
+        self.ended.remove(&(job, rank))
     }
 
     /// Something of a job does not go on any more. Gives its place if nobody needs that.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use coppice_io_node::machine::{Effect, Now};
+use coppice_protocol::control::{Exit, RankReport};
 use coppice_protocol::ids::{NodeId, PsetId};
 use coppice_protocol::personality::Personality;
 use coppice_protocol::pset::{FromPset, ToPset};
@@ -315,12 +316,29 @@ impl World {
         if let FromPset::Refused { reason, .. } = &message {
             self.checkers.refusals.refused(pset, reason, self.now_ns);
         }
+        if let FromPset::Ended(ends) = &message {
+            for report in ends.iter().flat_map(|ends| &ends.ends.reports) {
+                self.check_written(pset, report);
+            }
+        }
         let soon_ns = self.now_ns + self.random.delay(HOST_NS_MAX);
         let Some(io_node) = self.io_nodes.get_mut(&pset) else { return };
         io_node.said_ns = io_node.said_ns.max(soon_ns);
         let event = PlantEvent::Pset { pset, incarnation: io_node.incarnation, event: HelperEvent::Said(message) };
         let at_ns = io_node.said_ns;
         self.queue.plan(at_ns, Event::Plant(Box::new(event)));
+    }
+
+    /// Of a rank that came to its end by itself, all that it wrote is on the host when that is said.
+    fn check_written(&mut self, pset: PsetId, report: &RankReport) {
+        let (job, rank) = (report.job, report.rank);
+        let wrote = self.observed.lock().wrote.remove(&(job, rank));
+        let is = self.io_nodes.get_mut(&pset).and_then(|io_node| io_node.disk.take_ended(job, rank));
+        if let (Some(wrote), Some(is), Exit::Status(_), None) = (wrote, is, report.exit, &report.reason)
+            && wrote != is
+        {
+            self.violate(format!("rank {rank} of job {job} has written {wrote} bytes and ended, and its file has {is}"));
+        }
     }
 
     fn carry_out_effect(&mut self, pset: PsetId, effect: Effect, now: Now) {

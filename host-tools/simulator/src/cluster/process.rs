@@ -55,6 +55,8 @@ pub(super) struct Seen {
     pub pmi: Vec<(u64, u32, Note)>,
     /// The same with PMIx, and on which node.
     pub pmix: Vec<(u64, u32, Option<NodeId>, PmixNote)>,
+    /// Bytes that ranks which came to the end of their script had written to their files then.
+    pub wrote: BTreeMap<(JobId, Rank), u64>,
     /// Ranks whose processes are gone since somebody looked.
     pub gone: Vec<(JobId, Rank)>,
 }
@@ -81,6 +83,15 @@ impl Observed {
         }
         programs.remove(&life);
         seen.ordered.remove(&life);
+    }
+
+    /// A rank of the boot that runs has come to the end of its script, and had written so much to its file.
+    pub(super) fn has_written(&self, rank: Rank, bytes: u64) {
+        let mut seen = self.lock();
+        let job = seen.running.and_then(|life| seen.ordered.get(&life)).map(|(_, job)| *job);
+        if let Some(job) = job {
+            seen.wrote.insert((job, rank), bytes);
+        }
     }
 
     /// What the boot that runs did, and must not do.

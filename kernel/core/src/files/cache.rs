@@ -22,6 +22,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::lease::{FileId, Grant};
@@ -243,6 +244,7 @@ impl Spare for FileCache {
     }
 
     fn bytes(&self) -> u64 {
-        0
+        let files = self.files.lock();
+        files.known.values().map(|known| known.file.spare_pages() * PAGE_BYTES as u64).sum()
     }
 }
