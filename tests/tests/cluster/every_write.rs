@@ -215,7 +215,8 @@ fn a_disk_of_the_state_that_takes_no_further_file() {
     panic!("{FILES_MAX} files are not enough");
 }
 
-/// What a job is told by its I/O node is what Linux says on the same disk, and so are the files.
+/// What a job is told by its I/O node, if each of its calls is made there, is what Linux says on the same disk, and so are
+/// the files.
 #[test]
 fn a_job_hears_of_a_full_disk_what_linux_says() {
     let Some(cluster) = Cluster::with_mounts(|cluster, mounts| mounts.mount_small_disk(cluster.root(), ROOT_KIB))
@@ -242,13 +243,14 @@ fn a_job_hears_of_a_full_disk_what_linux_says() {
         let native = finish(native).success().text();
         afresh(pages);
         let root = cluster.root().to_str().expect("a path");
-        let ran = cluster.run(&["--root", root, guest.to_str().expect("a path"), "/work"]).success();
+        let strict = ["--io", "strict", "--root", root, guest.to_str().expect("a path"), "/work"];
+        let ran = cluster.run(&strict).success();
         assert_eq!(ran.text(), native, "with {pages} pages free");
         full += native.matches("No space left on device").count();
         partial += usize::from(native.lines().any(|line| line.starts_with("write ") && line.contains("4096")));
     }
     assert!(full > JOB_PAGES.len() && partial > 0, "{full} refusals, {partial} times a part was written");
-    // A program that looks at errors says so.
+    // A program that looks at errors says so, also where they are told later.
     afresh(3);
     let root_name = cluster.root().to_str().expect("a path");
     let dd = ["--root", root_name, BUSYBOX, "dd", "if=/dev/zero", "of=/work/copy", "bs=2500", "count=20"];

@@ -337,7 +337,9 @@ impl World {
         if let (Some(wrote), Some(is), Exit::Status(_), None) = (wrote, is, report.exit, &report.reason)
             && wrote != is
         {
-            self.violate(format!("rank {rank} of job {job} has written {wrote} bytes and ended, and its file has {is}"));
+            self.violate(format!(
+                "rank {rank} of job {job} has written {wrote} bytes and ended, and its file has {is}"
+            ));
         }
     }
 

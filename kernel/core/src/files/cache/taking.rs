@@ -49,7 +49,18 @@ impl CachedFile {
         offset: u64,
         count: usize,
     ) -> Result<Taking, CopyError> {
-        let count = usable(space, address, count.min(COPY_BYTES_MAX), Access::WRITE)?;
+        // Where a file ends nobody looks at memory, nor behind what is left of it.
+        let wanted = {
+            let state = self.state.lock();
+            if !state.is_leased() {
+                return Ok(Taking::Strict);
+            }
+            match state.size.checked_sub(offset) {
+                None | Some(0) => return Ok(Taking::End),
+                Some(left) => usize::try_from(left).map_or(COPY_BYTES_MAX, |left| left.min(COPY_BYTES_MAX)),
+            }
+        };
+        let count = usable(space, address, count.min(wanted), Access::WRITE)?;
         let state = self.state.lock();
         if !state.is_leased() {
             return Ok(Taking::Strict);

@@ -84,6 +84,20 @@ fn what_was_read_is_not_asked_for_again() {
 }
 
 #[test]
+fn where_a_file_ends_nobody_looks_at_memory() {
+    let bench = bench(Lease::Shared, b"0123456789");
+    let file = open(&bench, flags::O_RDONLY);
+    for at in [10, 8000] {
+        assert_eq!(bench.call(nr::PREAD64, &[file, 8, 100, at]), 0);
+    }
+    assert_eq!(bench.call(nr::PREAD64, &[file, 8, 100, 9]), error(Errno::EFAULT));
+    // No more of it is there than what is read.
+    let last = MEMORY + crate::process::testing::MEMORY_BYTES - 4;
+    assert_eq!(bench.call(nr::PREAD64, &[file, last, 100, 6]), 4);
+    assert_eq!(bench.call(nr::READ, &[file, last, 100]), 4, "as much as there is room for");
+}
+
+#[test]
 fn who_reads_on_has_what_comes_next_and_in_large_pieces() {
     let bytes = pattern(3_000_000);
     let bench = bench(Lease::Shared, &bytes);
