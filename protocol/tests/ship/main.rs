@@ -249,7 +249,7 @@ fn what_is_owed_goes_first_and_has_places_of_its_own() {
     for number in 0..2 * REQUESTS_IN_FLIGHT_MAX as u64 {
         requests.push(owner(0), number);
     }
-    let mut go = |requests: &mut Requests<u64>| requests.next(1).map(|(id, number)| (id, *number));
+    let go = |requests: &mut Requests<u64>| requests.next(1).map(|(id, number)| (id, *number));
     while go(&mut requests).is_some() {}
     for number in 100..100 + 2 * REQUESTS_OWED_MAX as u64 {
         requests.push_owed(owner(1), number);

@@ -215,8 +215,8 @@ fn a_disk_of_the_state_that_takes_no_further_file() {
     panic!("{FILES_MAX} files are not enough");
 }
 
-/// What a job is told by its I/O node, if each of its calls is made there, is what Linux says on the same disk, and so are
-/// the files.
+/// What a job is told by its I/O node, if each of its calls is made there, is what Linux says on the same disk, and so
+/// are the files.
 #[test]
 fn a_job_hears_of_a_full_disk_what_linux_says() {
     let Some(cluster) = Cluster::with_mounts(|cluster, mounts| mounts.mount_small_disk(cluster.root(), ROOT_KIB))

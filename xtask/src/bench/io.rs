@@ -1,5 +1,5 @@
-//! Files: calls through a node and its I/O node, beside a TCP stream over the same switch, the same calls without leases, and
-//! the same program run natively on the host.
+//! Files: calls through a node and its I/O node, beside a TCP stream over the same switch, the same calls without
+//! leases, and the same program run natively on the host.
 
 use std::path::Path;
 use std::process::Command;
