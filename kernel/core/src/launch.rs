@@ -40,6 +40,7 @@ use crate::executor::{self, Either};
 use crate::files::counters::Offered;
 use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptor, Descriptors, Input, Object, OpenFile, Turns, flags};
+use crate::limits::SETTLE_NS_MAX;
 use crate::memory::Retention;
 use crate::net;
 use crate::pmi::{PMI_DESCRIPTOR, Seat};
@@ -365,6 +366,7 @@ async fn run(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
         Either::Second(Either::First(Either::First(down) | Either::Second(down))) => return Ran::Down(down),
         Either::Second(Either::Second(())) => {}
     }
+    let was_ended = ended.is_some();
     let mut end = process.threads.gone().await;
     // It was about to be frozen.
     if process.threads.is_dissolved()
@@ -372,8 +374,14 @@ async fn run(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
     {
         end = ended;
     }
-    // What it wrote is there when its end is heard of.
-    process.job.cache.settle().await;
+    // What it wrote is there when its end is heard of, or its end says that it is not: whoever ends it does not wait for a
+    // disk that does not answer.
+    let settled = Box::pin(process.job.cache.settled());
+    if was_ended {
+        let _ = executor::timeout(SETTLE_NS_MAX, settled).await;
+    } else {
+        executor::race(switch.killed(), settled).await;
+    }
     process.timers.stop();
     drop(watched);
     Ran::ToItsEnd(end)

@@ -39,11 +39,15 @@ pub const LOCKS_FREE: usize = 8;
 pub const FILES_KNOWN_MAX: usize = 512;
 
 /// Bytes of a file, and of all files of a job's ranks on a node, that were written and are not at the I/O node yet; who
-/// writes more waits. (Of a file that has none some may always be.)
+/// writes more waits, and if that does not help has it written at once.
 pub const UNWRITTEN_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 /// See [`UNWRITTEN_BYTES_MAX`].
 pub const JOB_UNWRITTEN_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// How long a call waits for what other calls have written to other files, ns, and a rank that was killed for what it
+/// wrote: a disk may not answer.
+pub const SETTLE_NS_MAX: u64 = 5_000_000_000;
 
 /// How long bytes that were written wait for more, ns; then they are written back.
 pub const WRITE_BACK_NS: u64 = 250_000_000;

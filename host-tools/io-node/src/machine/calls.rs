@@ -125,6 +125,11 @@ impl Calls {
         Some((call.identity.node, call.place, call.owner))
     }
 
+    /// Whether it is being looked whether the host has changed files.
+    pub(super) fn are_looking_for_host(&self) -> bool {
+        self.table.values().any(|call| matches!(call.about, About::Host(_)))
+    }
+
     /// One does not wait any more.
     pub(super) fn goes_out(&mut self, id: CallId) {
         if let Some(call) = self.table.get_mut(&id) {

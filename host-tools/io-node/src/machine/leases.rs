@@ -213,6 +213,14 @@ impl Machine {
 
     /// It is time to look at files of which nodes have leases and which nobody writes.
     pub(super) fn look_at_leased(&mut self, now: Now) {
+        self.leases.is_looking = !self.leases.handles.is_empty();
+        if self.leases.is_looking {
+            self.timers.set(now.ns + ns(LOOK_TIME), Timer::Look);
+        }
+        // A mount that does not answer is asked once.
+        if self.calls.are_looking_for_host() {
+            return;
+        }
         let mut seen = BTreeSet::new();
         let mut looks = Vec::new();
         let all = || {
@@ -232,10 +240,6 @@ impl Machine {
             }
         }
         self.leases.looked_at = looks.last().map(|(at, _)| *at);
-        self.leases.is_looking = !self.leases.handles.is_empty();
-        if self.leases.is_looking {
-            self.timers.set(now.ns + ns(LOOK_TIME), Timer::Look);
-        }
         for ((place, owner, handle), file) in looks {
             self.look_for_host((place, owner), handle, file);
         }

@@ -34,7 +34,8 @@ pub(crate) use self::taking::{COPY_BYTES_MAX, Taking};
 
 use self::extents::Extents;
 use crate::errno::Errno;
-use crate::limits::FILES_KNOWN_MAX;
+use crate::executor;
+use crate::limits::{FILES_KNOWN_MAX, SETTLE_NS_MAX};
 use crate::memory::{FileChange, FileIdentity, Retention, Spare};
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::ship::{Client, Leaseholder};
@@ -120,7 +121,11 @@ impl FileCache {
         });
         known.opens += 1;
         (known.used, known.spare_used) = (files.uses, self.retention.next_use());
-        if let Some((grant, bytes)) = lease.filter(|(grant, _)| grant.number > files.void) {
+        if let Some((grant, _)) = lease.filter(|(grant, _)| grant.number <= files.void) {
+            // It may have said that what is known is not so.
+            known.file.is_unsure();
+            log::debug!("files: lease {} was wanted back before it came", grant.number);
+        } else if let Some((grant, bytes)) = lease {
             known.file.granted(grant, status);
             // Nobody else here can have written to it since.
             if known.opens == 1 {
@@ -166,13 +171,20 @@ impl FileCache {
         }
     }
 
+    /// Bytes that wait to be written.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Those with bytes that are not written yet.
     fn unwritten(&self) -> Vec<Arc<CachedFile>> {
         let files = self.files.lock();
-        files.known.values().filter(|known| known.file.is_unwritten()).map(|known| Arc::clone(&known.file)).collect()
+        files.known.values().filter(|known| known.file.is_waited_for()).map(|known| Arc::clone(&known.file)).collect()
     }
 
-    /// Waits until all that was written so far is at the I/O node. What fails is told to who uses the file next.
+    /// Waits until all that was written so far is at the I/O node, but for files of which nothing is heard for
+    /// [`SETTLE_NS_MAX`]. What fails is told to who uses the file next.
     pub(crate) async fn settle(&self) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
@@ -180,10 +192,20 @@ impl FileCache {
         // As of one file.
         Box::pin(async {
             for file in self.unwritten() {
-                file.settle().await;
+                if executor::timeout(SETTLE_NS_MAX, file.settle()).await.is_err() {
+                    file.is_slow();
+                }
             }
         })
         .await;
+    }
+
+    /// Waits until all that was written so far is at the I/O node, however long that takes, or is lost.
+    pub(crate) async fn settled(&self) {
+        let all: Vec<_> = self.files.lock().known.values().map(|known| Arc::clone(&known.file)).collect();
+        for file in all {
+            file.settle().await;
+        }
     }
 
     /// The last rank has ended: nothing is known any more. Gives what was written and is lost.
@@ -191,8 +213,9 @@ impl FileCache {
         let known = core::mem::take(&mut self.files.lock().known);
         let mut lost = None;
         for known in known.into_values() {
+            let is_unwritten = known.file.is_unwritten();
             known.file.forget();
-            lost = lost.or(known.file.take_error());
+            lost = lost.or(known.file.take_error()).or(is_unwritten.then_some(Errno::EIO));
         }
         lost
     }

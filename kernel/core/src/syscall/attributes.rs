@@ -17,7 +17,7 @@ use crate::abi::signal::signed_pair;
 use crate::abi::time::{SECOND_NS, fraction};
 use crate::errno::Errno;
 use crate::executor;
-use crate::files::{Object, OpenFile, Shipped, flags};
+use crate::files::{Object, OpenFile, Shipped, Turn, flags};
 use crate::memory::{FileChange, FileIdentity};
 use crate::process::{Awaited, Caller};
 
@@ -83,11 +83,20 @@ pub(super) async fn ftruncate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         return Ok(0);
     }
     let shipped = file.as_shipped().ok_or(Errno::EINVAL)?;
+    let _turn = turn_at(shipped).await;
     let change = FileChange::Cut(length);
     let changing = caller.process.changing(shipped, change.clone());
     let result = caller.ship(Call::HandleTruncate { file: shipped.handle, length }).await;
     changing.is(result.is_ok().then_some(&change));
     result
+}
+
+/// One's turn at a file among those of the node who write to it, if these may write later.
+async fn turn_at(shipped: &Shipped) -> Option<Turn<'_>> {
+    match shipped.cached() {
+        Some(cached) => cached.turn().await,
+        None => None,
+    }
 }
 
 /// fallocate(2).
@@ -116,6 +125,7 @@ pub(super) async fn fallocate(caller: Caller<'_>, a: &Arguments) -> Awaited {
         Object::Shipped(shipped) => {
             // Holes, zeros, and whatever moves bytes about.
             let changed = if a.uint(1) & FALLOC_FL_MOVING != 0 { offset..u64::MAX } else { offset..offset + length };
+            let _turn = turn_at(shipped).await;
             let change = match a.uint(1) {
                 0 => FileChange::Written(changed),
                 _ => FileChange::Inside(changed),

@@ -120,7 +120,7 @@ fn copy_now(caller: Caller<'_>, file: &OpenFile, offset: u64, a: &Arguments) -> 
 /// be called in one's turn at the file.
 pub(super) async fn write(
     caller: Caller<'_>,
-    (file, cached): (&OpenFile, &Arc<CachedFile>),
+    (file, shipped, cached): (&OpenFile, &Shipped, &Arc<CachedFile>),
     ranges: &mut Ranges,
     (progress, appends): (&mut Progress<'_>, bool),
 ) -> Awaited<Ended> {
@@ -130,6 +130,7 @@ pub(super) async fn write(
     if let Some(lost) = cached.take_error() {
         return Err(lost.into());
     }
+    let writer = (&caller.process.client, shipped.handle);
     let mut was_full = false;
     while ranges.left() > 0 {
         let at = progress.from + progress.done;
@@ -138,7 +139,7 @@ pub(super) async fn write(
         }
         let offset = if appends && progress.done == 0 { None } else { Some(at) };
         let taken = ranges.use_next(caller, |space, address, count| {
-            let (taking, offset) = cached.write(space, address, offset, count)?;
+            let (taking, offset) = cached.write(writer, space, (address, count), offset)?;
             Ok((if let Taking::Copied(bytes) = taking { bytes } else { 0 }, (taking, offset)))
         });
         match taken {

@@ -202,7 +202,7 @@ async fn write_file(
 ) -> Awaited<()> {
     let Some(cached) = shipped.cached() else { return write_parts(caller, shipped, ranges, progress).await };
     let _turn = cached.turn().await;
-    if cached::write(caller, (file, cached), ranges, (progress, false)).await? == Ended::Done {
+    if cached::write(caller, (file, shipped, cached), ranges, (progress, false)).await? == Ended::Done {
         return Ok(());
     }
     cached.settle().await;
@@ -302,16 +302,16 @@ async fn write_shared(caller: Caller<'_>, ranges: &mut Ranges, progress: &mut Pr
 /// Writes at the end of the file, part after part, with no other thread's parts in between.
 async fn append(caller: Caller<'_>, file: &OpenFile, moves: bool, ranges: &mut Ranges) -> Awaited {
     let _turn = file.turn().await;
-    let cached = file.as_shipped().and_then(Shipped::cached);
+    let cached = file.as_shipped().and_then(|shipped| Some((shipped, shipped.cached()?)));
     let _turn_at_file = match cached {
-        Some(cached) => cached.turn().await,
+        Some((_, cached)) => cached.turn().await,
         None => None,
     };
     ranges.cut(may_write(caller, file, None, ranges.left()).await?);
     let mut done = 0;
-    if let Some(cached) = cached {
+    if let Some((shipped, cached)) = cached {
         let mut progress = Progress { caller, file, moves, from: file.offset(), done: 0 };
-        let result = cached::write(caller, (file, cached), ranges, (&mut progress, true)).await;
+        let result = cached::write(caller, (file, shipped, cached), ranges, (&mut progress, true)).await;
         match progress.finish(result.map(|_| ())) {
             Ok(written) => done = written,
             Err(failure) => return Err(failure),

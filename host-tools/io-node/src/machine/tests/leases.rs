@@ -260,6 +260,20 @@ fn what_the_host_changed_is_seen_in_a_second() {
     assert_eq!(two.machine.remains().calls, 0);
 }
 
+/// A mount that answers no more is asked once, not each second.
+#[test]
+fn a_disk_that_does_not_answer_is_not_asked_again_and_again() {
+    let mut two = Two::new();
+    assert!(two.opened(0, READ).1.is_some());
+    for second in 1..10 {
+        two.machine.advance(Now { ns: second * 1_000_000_000, ..NOW });
+    }
+    assert_eq!(two.machine.remains().calls, 1);
+    assert!(matches!(two.work()[..], [Call::HandleStat(_)]));
+    two.machine.advance(Now { ns: 11_000_000_000, ..NOW });
+    assert!(matches!(two.work()[..], [Call::HandleStat(_)]), "it answers again");
+}
+
 #[test]
 fn of_what_is_made_when_it_is_read_there_is_no_lease() {
     for (flags, size, is_leased) in [(READ, 0, false), (READ, 1, true), (WRITE, 0, false), (WRITE, 1, true)] {

@@ -70,6 +70,8 @@ pub(super) struct State {
     pub(super) partial: [Option<Range<u64>>; PARTIAL_MAX],
     /// Who has it open to write.
     pub(super) writers: [Option<(Client, Handle)>; WRITERS_MAX],
+    /// Nothing was heard of what is being written for so long that calls on other files do not wait for it.
+    pub(super) is_slow: bool,
     /// A task writes back what is unwritten in a while.
     pub(super) is_timed: bool,
     /// Of bytes that wait to be written, those that the job's count has.
@@ -107,9 +109,12 @@ impl State {
         first.map_or(run, |page| page.saturating_sub(offset))
     }
 
-    /// What is known is worth nothing.
+    /// What is known is worth nothing. Pages with bytes that are to be written stay until they are.
     pub(super) fn give_up(&mut self, retention: &Retention) {
-        self.forget_pages(retention);
+        if self.is_settled() {
+            self.forget_pages(retention);
+        }
+        self.fills.clear();
         (self.is_broken, self.version) = (true, 0);
     }
 
@@ -154,7 +159,8 @@ impl CachedFile {
         if self.state.lock().is_sole() { Some(self.turns.take().await) } else { None }
     }
 
-    /// A rank has it open to be written, by this handle. Of more than [`WRITERS_MAX`] the first ones write for all.
+    /// A rank has it open to be written, by this handle. Of more than [`WRITERS_MAX`] the others write at the I/O node:
+    /// what is written later is always some handle's that is known.
     pub(crate) fn writes_with(&self, client: &Client, handle: Handle) {
         let mut state = self.state.lock();
         if let Some(place) = state.writers.iter_mut().find(|place| place.is_none()) {
@@ -174,10 +180,17 @@ impl CachedFile {
         !keeps
     }
 
-    /// A handle is gone.
+    /// A handle is gone, with its rank. If nobody else can write what is not written, it is lost.
     pub(crate) fn writes_no_more(&self, client: &Client, handle: Handle) {
-        let gone = self.state.lock().take_writer(client, handle);
+        let mut state = self.state.lock();
+        let gone = state.take_writer(client, handle);
+        if state.writers.iter().all(Option::is_none) && !state.unwritten.is_empty() {
+            state.lose(Errno::EIO, &self.retention);
+            state.count(&self.waiting);
+        }
+        drop(state);
         drop(gone);
+        self.changed.wake_all();
     }
 
     /// Which file it is.
@@ -202,10 +215,15 @@ impl CachedFile {
             return;
         }
         let is_known = state.lease.is_some() && !state.is_broken;
-        state.is_broken = false;
         if state.version != grant.known {
+            if !state.is_settled() {
+                // What is worth nothing is still there, with what is to be written: the lease is of no use.
+                (state.lease, state.is_broken) = (Some(grant), true);
+                return;
+            }
             state.forget_pages(&self.retention);
         }
+        state.is_broken = false;
         // What is written here is not in what the I/O node says of it.
         if !is_known || state.version != grant.known {
             state.size = status.size;
@@ -293,12 +311,10 @@ impl CachedFile {
                 }
             }
             FileChange::Cut(length) => {
-                let range = *length..u64::MAX;
-                state.fills.forget(&range);
+                state.fills.forget(&(*length..u64::MAX));
                 state.unwritten.cut(*length);
                 state.count(&self.waiting);
-                state.pages.drop_range(*length, u64::MAX);
-                state.forget_partial(&range);
+                state.cut_pages(*length);
                 state.size = *length;
             }
         }
@@ -321,6 +337,17 @@ impl CachedFile {
     /// Whether bytes are not written yet.
     pub(super) fn is_unwritten(&self) -> bool {
         !self.state.lock().is_settled()
+    }
+
+    /// What is being written takes long: until some of it is, calls on other files do not wait for it.
+    pub(super) fn is_slow(&self) {
+        self.state.lock().is_slow = true;
+    }
+
+    /// Whether bytes are not written yet that calls on other files wait for.
+    pub(super) fn is_waited_for(&self) -> bool {
+        let state = self.state.lock();
+        !state.is_settled() && !state.is_slow
     }
 
     /// Whether bytes are not written yet, or something was lost.
@@ -371,6 +398,19 @@ impl State {
         }
     }
 
+    /// Drops what lies behind a length. Of the page that it is in stays what is to be written yet, with zeros behind.
+    fn cut_pages(&mut self, length: u64) {
+        let page = length / PAGE * PAGE;
+        let stays = self.unwritten.touch(&(page..page + PAGE));
+        if stays && let Some(last) = self.pages.at(length) {
+            let inside = (length % PAGE) as usize;
+            last.write(inside, &[0; PAGE_BYTES][inside..]);
+        }
+        let from = if stays { page + PAGE } else { page };
+        self.pages.drop_range(from, u64::MAX);
+        self.forget_partial(&(from..u64::MAX));
+    }
+
     /// Drops some pages that are at the I/O node, those first that lie first. Whether there were any.
     fn drop_clean(&mut self, some: u64) -> bool {
         let (mut from, mut dropped) = (0, 0);
@@ -385,6 +425,19 @@ impl State {
             }
         }
         dropped > 0
+    }
+
+    /// What was to be written is not, for this reason.
+    pub(super) fn lose(&mut self, errno: Errno, retention: &Retention) {
+        self.error.get_or_insert(errno);
+        // What is in the file now, the I/O node knows.
+        self.unwritten.clear();
+        self.give_up(retention);
+    }
+
+    /// Whether a handle is known to write.
+    pub(super) fn is_writer(&self, client: &Client, handle: Handle) -> bool {
+        self.writers.iter().any(|place| is_writer(place, client, handle))
     }
 
     /// Takes out who writes with a handle.

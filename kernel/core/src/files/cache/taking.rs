@@ -4,11 +4,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::paging::Access;
+use coppice_protocol::ship::Handle;
 
 use super::file::{CachedFile, PAGE, State};
 use super::pages;
 use crate::limits::{JOB_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX};
 use crate::memory::{AddressSpace, CopyError};
+use crate::ship::Client;
 
 /// Bytes that are copied at once.
 pub(crate) const COPY_BYTES_MAX: usize = 128 * 1024;
@@ -84,22 +86,22 @@ impl CachedFile {
         Ok(if done > 0 { Taking::Copied(done as usize) } else { Taking::Strict })
     }
 
-    /// Copies up to `count` bytes, at most to `offset` on, from the program, to be written later. `None`: to the end.
-    /// Gives also where the first went.
+    /// Copies up to `count` bytes from the program to `offset` on, or for `None` to the end, to be written later by this
+    /// writer or whoever has it open then. Gives also where the first went.
     ///
     /// # Errors
     /// [`CopyError`], of its memory: nothing was copied.
     pub(crate) fn write(
         &self,
+        (client, handle): (&Client, Handle),
         space: &mut AddressSpace,
-        address: u64,
+        (address, count): (u64, usize),
         offset: Option<u64>,
-        count: usize,
     ) -> Result<(Taking, u64), CopyError> {
         let count = usable(space, address, count.min(COPY_BYTES_MAX), Access::READ)?;
         let mut state = self.state.lock();
         let offset = offset.unwrap_or(state.size);
-        if !state.is_sole() || state.error.is_some() || state.writers.iter().all(Option::is_none) {
+        if !state.is_sole() || state.error.is_some() || !state.is_writer(client, handle) {
             return Ok((Taking::Strict, offset));
         }
         if state.is_full(&self.waiting) {
@@ -132,7 +134,7 @@ impl State {
     /// Whether nothing more may be written before something is written back.
     pub(super) fn is_full(&self, waiting: &AtomicU64) -> bool {
         let own = self.unwritten.bytes() + self.writing.bytes();
-        own > 0 && (own >= UNWRITTEN_BYTES_MAX || waiting.load(Ordering::Relaxed) >= JOB_UNWRITTEN_BYTES_MAX)
+        own >= UNWRITTEN_BYTES_MAX || waiting.load(Ordering::Relaxed) >= JOB_UNWRITTEN_BYTES_MAX
     }
 
     /// There is a page for these bytes, which do not go beyond one, and they are noted as unwritten. False: something

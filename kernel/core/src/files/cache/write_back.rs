@@ -168,13 +168,9 @@ impl CachedFile {
             Ok(bytes) if bytes >= range.end - range.start => {}
             // What is left is tried again, and says why it cannot be.
             Ok(bytes) => drop(state.unwritten.add(range.start + bytes..range.end)),
-            Err(errno) => {
-                state.error.get_or_insert(errno);
-                // What is in the file now, the I/O node knows.
-                state.unwritten.clear();
-                state.give_up(&self.retention);
-            }
+            Err(errno) => state.lose(errno, &self.retention),
         }
+        state.is_slow = false;
         state.count(&self.waiting);
         drop(state);
         self.changed.wake_all();

@@ -1,5 +1,7 @@
 //! Files of which the node has a lease: what is asked for, what is written when, and that nobody sees a difference.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -11,6 +13,8 @@ use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, propt
 
 use crate::errno::Errno;
 use crate::files::flags;
+use crate::limits::JOB_UNWRITTEN_BYTES_MAX;
+use crate::memory::FileChange;
 use crate::process::testing::{Bench, MEMORY, order, pattern};
 
 const PATH: &str = "/work/a";
@@ -236,6 +240,65 @@ fn a_lease_that_is_wanted_is_given_back_behind_what_was_written() {
     assert_eq!(read(&bench, file, 0, 100), b"others");
     assert_eq!(write(&bench, file, 0, b"O"), 1);
     assert_eq!(bench.file(PATH), b"Others");
+}
+
+/// Those that are remembered write later; others do not, so nothing is ever without somebody who can write it.
+#[test]
+fn of_many_handles_a_few_write_later_and_nothing_is_lost_with_them() {
+    let bench = bench(Lease::Sole, b"");
+    let files: Vec<u64> = (0..6).map(|_| open(&bench, flags::O_RDWR)).collect();
+    assert_eq!(write(&bench, files[5], 0, b"at once"), 7);
+    assert_eq!(bench.file(PATH), b"at once");
+    assert_eq!(write(&bench, files[0], 0, b"LATER"), 5);
+    assert_eq!(bench.file(PATH), b"at once");
+    for file in files {
+        assert_eq!(bench.call(nr::CLOSE, &[file]), 0);
+    }
+    assert_eq!(bench.file(PATH), b"LATERce");
+}
+
+/// All files of a job together, each of which has little.
+#[test]
+fn so_much_of_all_files_may_wait_to_be_written() {
+    let names: Vec<String> = (0..60).map(|number| format!("/work/{number}")).collect();
+    let files: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
+    let bench = Bench::new(&files);
+    {
+        let mut world = bench.world.lock();
+        (world.lease, world.version) = (Some(Lease::Sole), 1);
+    }
+    // An open has what was written before written back.
+    let open = |name: &String| u64::try_from(bench.open(name, flags::O_RDWR)).expect("it opens");
+    let files: Vec<u64> = names.iter().map(open).collect();
+    let mut most = 0;
+    for file in files {
+        // No whole pieces, which would go by themselves.
+        for at in [10_000, 140_000] {
+            assert_eq!(bench.call(nr::PWRITE64, &[file, MEMORY, 100_000, at]), 100_000);
+            most = most.max(bench.process.job.cache.waiting());
+        }
+    }
+    let limit = JOB_UNWRITTEN_BYTES_MAX;
+    assert!((limit / 2..limit + 128 * 1024).contains(&most), "{most}");
+}
+
+/// What another thread writes while a file is cut stays below, and is no more behind.
+#[test]
+fn a_file_that_is_cut_keeps_what_was_written_to_it_meanwhile() {
+    let bench = bench(Lease::Sole, &[1; 10_000]);
+    let file = open(&bench, flags::O_RDWR);
+    assert_eq!(write(&bench, file, 4096, &[2; 200]), 200);
+    // As if the call that cuts it had come back now.
+    let identity = bench.process.files.lock().get(file as i32).expect("open").as_shipped().expect("one").identity();
+    bench.world.lock().files.insert(PATH.into(), vec![1; 4196]);
+    bench.process.file_changed(identity, &FileChange::Cut(4196));
+    assert_eq!(bench.call(nr::FSYNC, &[file]), 0);
+    assert_eq!(bench.file(PATH), [vec![1; 4096], vec![2; 100]].concat());
+    // Nor is it lost with what is known.
+    assert_eq!(write(&bench, file, 10, &[3; 10]), 10);
+    bench.process.job.cache.is_unsure(identity);
+    assert_eq!(bench.call(nr::FSYNC, &[file]), 0);
+    assert_eq!(bench.file(PATH)[..25], [vec![1; 10], vec![3; 10], vec![1; 5]].concat());
 }
 
 /// What is done to a file by two descriptors.
