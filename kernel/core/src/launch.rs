@@ -374,8 +374,8 @@ async fn run(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
     {
         end = ended;
     }
-    // What it wrote is there when its end is heard of, or its end says that it is not: whoever ends it does not wait for a
-    // disk that does not answer.
+    // What it wrote is there when its end is heard of, or its end says that it is not: whoever ends it does not wait
+    // for a disk that does not answer.
     let settled = Box::pin(process.job.cache.settled());
     if was_ended {
         let _ = executor::timeout(SETTLE_NS_MAX, settled).await;

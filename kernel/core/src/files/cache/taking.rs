@@ -86,8 +86,8 @@ impl CachedFile {
         Ok(if done > 0 { Taking::Copied(done as usize) } else { Taking::Strict })
     }
 
-    /// Copies up to `count` bytes from the program to `offset` on, or for `None` to the end, to be written later by this
-    /// writer or whoever has it open then. Gives also where the first went.
+    /// Copies up to `count` bytes from the program to `offset` on, or for `None` to the end, to be written later by
+    /// this writer or whoever has it open then. Gives also where the first went.
     ///
     /// # Errors
     /// [`CopyError`], of its memory: nothing was copied.
