@@ -63,7 +63,8 @@ pub(super) async fn read(
             Ok(Some(Taking::End) | None) => return Ok(Ended::Done),
             Ok(Some(Taking::Missing)) if missed_at != Some(at) => {
                 missed_at = Some(at);
-                cached.fetch(reader, at).await;
+                let wanted = at..at.saturating_add(ranges.left().min(COPY_BYTES_MAX as u64));
+                cached.fetch(reader, &wanted).await;
             }
             Ok(Some(Taking::Missing | Taking::Full | Taking::Strict)) => return Ok(Ended::Strict),
             Err(Trouble::Fetch(fetch)) => caller.fetch_for_copy(&fetch).await?,

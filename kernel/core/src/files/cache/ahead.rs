@@ -14,7 +14,7 @@ const STREAMS: usize = 4;
 const WINDOW_PAGES_MIN: u64 = 8;
 
 /// Largest window, pages: what is asked for while a reader uses what it has.
-const AHEAD_PAGES_MAX: u64 = 384;
+const AHEAD_PAGES_MAX: u64 = 256;
 
 /// Reads that are there before they are made, of a stream with steps.
 const STEPS_AHEAD: i64 = 4;
@@ -98,6 +98,16 @@ impl Ahead {
         };
         let cut = |range: Range<u64>| range.start.min(end)..range.end.min(end);
         [cut(pages), cut(ahead)]
+    }
+}
+
+impl Ahead {
+    /// What was to be asked for last was not, from a page on.
+    pub(super) fn stops_before(&mut self, page: u64) {
+        let last = self.streams.iter_mut().filter(|stream| stream.used > 0).max_by_key(|stream| stream.used);
+        if let Some(stream) = last {
+            stream.asked = stream.asked.min(page.max(stream.next));
+        }
     }
 }
 

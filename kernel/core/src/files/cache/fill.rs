@@ -17,7 +17,7 @@ use crate::limits::PART_CALL_BYTES;
 use crate::quota::Charge;
 use crate::ship::{Answer, Client, Taker};
 
-/// Reads of a file that are on their way at a time; more are asked for when one has come.
+/// Reads of a file that are on their way at a time: as many as what is read ahead, and some for who reads elsewhere.
 const FILLS_MAX: usize = 12;
 
 /// Pages in one.
@@ -54,6 +54,10 @@ impl Fills {
         self.under_way.iter().flatten().any(|fill| fill.pages.contains(&(offset / PAGE)))
     }
 
+    fn is_full(&self) -> bool {
+        self.under_way.iter().all(Option::is_some)
+    }
+
     fn take(&mut self, number: u64) -> Option<Fill> {
         let is_it = |fill: &mut Fill| fill.number == number;
         self.under_way.iter_mut().find_map(|place| place.take_if(is_it))
@@ -69,6 +73,14 @@ impl State {
         let end = (first..end).find(|page| !is_missing(page)).unwrap_or(end);
         Some(first..end)
     }
+}
+
+/// What there is not enough of to ask for a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Short {
+    /// As many reads are on their way as may be.
+    OfPlaces,
+    OfMemory,
 }
 
 /// Takes what comes.
@@ -97,7 +109,7 @@ impl Drop for Filler {
 impl CachedFile {
     /// A read of these bytes is made: asks for the pages that it needs and those that reads like it will.
     pub(crate) fn ask(self: &Arc<Self>, (client, handle): (&Client, Handle), bytes: &Range<u64>) {
-        let wanted = {
+        let [needed, ahead] = {
             let mut state = self.state.lock();
             if !state.is_leased() {
                 return;
@@ -109,33 +121,43 @@ impl CachedFile {
             }
             state.ahead.read(bytes.start / PAGE..bytes.end.div_ceil(PAGE), end)
         };
-        for wanted in wanted {
-            self.ask_for((client, handle), wanted);
+        let asked = self.ask_for((client, handle), needed);
+        let asked = asked.and_then(|()| self.ask_for((client, handle), ahead));
+        if let Err((_, page)) = asked {
+            self.state.lock().ahead.stops_before(page);
         }
     }
 
-    /// Asks for those of some pages that are neither here nor on their way, as far as there is room for them.
-    fn ask_for(self: &Arc<Self>, (client, handle): (&Client, Handle), wanted: Range<u64>) {
-        while let Some((pages, filler)) = self.begin(wanted.clone()) {
+    /// Asks for those of some pages that are neither here nor on their way.
+    ///
+    /// # Errors
+    /// What there is not enough of, and the first page that was not asked for.
+    fn ask_for(
+        self: &Arc<Self>,
+        (client, handle): (&Client, Handle),
+        wanted: Range<u64>,
+    ) -> Result<(), (Short, u64)> {
+        while let Some((pages, filler)) = self.begin(wanted.clone())? {
             let length = (pages.end - pages.start) as u32 * PAGE as u32;
             client.ask_for(Call::Read { file: handle, offset: pages.start * PAGE, length }, Box::new(filler));
         }
+        Ok(())
     }
 
-    /// Begins to read the first of these pages that is missing, and those that follow. `None`: there is no need, no
-    /// place or no memory.
-    fn begin(self: &Arc<Self>, wanted: Range<u64>) -> Option<(Range<u64>, Filler)> {
-        let gap = self.state.lock().gap(wanted.clone())?;
+    /// Begins to read the first of these pages that is missing, and those that follow. `None`: there is no need.
+    fn begin(self: &Arc<Self>, wanted: Range<u64>) -> Result<Option<(Range<u64>, Filler)>, (Short, u64)> {
+        let Some(gap) = self.state.lock().gap(wanted.clone()) else { return Ok(None) };
         let bytes = (gap.end - gap.start) as usize * PAGE_BYTES;
-        let charge = self.quota.charge(block_bytes(bytes) + PART_CALL_BYTES).ok()?;
+        let charge = self.quota.charge(block_bytes(bytes) + PART_CALL_BYTES);
+        let charge = charge.map_err(|_| (Short::OfMemory, gap.start))?;
         let mut state = self.state.lock();
         // Another thread may have begun meanwhile.
-        let pages = state.gap(wanted).filter(|again| *again == gap && state.is_leased())?;
+        let Some(pages) = state.gap(wanted).filter(|again| *again == gap && state.is_leased()) else { return Ok(None) };
         state.fills.begun += 1;
         let number = state.fills.begun;
-        let place = state.fills.under_way.iter_mut().find(|place| place.is_none())?;
-        *place = Some(Fill { number, pages: pages.clone() });
-        Some((pages, Filler { file: Arc::clone(self), number, _charge: charge }))
+        let place = state.fills.under_way.iter_mut().find(|place| place.is_none());
+        *place.ok_or((Short::OfPlaces, gap.start))? = Some(Fill { number, pages: pages.clone() });
+        Ok(Some((pages, Filler { file: Arc::clone(self), number, _charge: charge })))
     }
 
     /// Some pages came.
@@ -157,18 +179,24 @@ impl CachedFile {
         }
     }
 
-    /// The page that an offset is in is missing: has it come, if only a part of it is known by writing that first.
-    /// False: it cannot be had.
-    pub(crate) async fn fetch(self: &Arc<Self>, reader: (&Client, Handle), offset: u64) -> bool {
-        let is_partial = self.state.lock().partial_at(offset).is_some();
+    /// The page that some bytes begin in is missing: has it come, with those behind it as far as there is room, if only
+    /// a part of it is known by writing that first. False: it cannot be had.
+    pub(crate) async fn fetch(self: &Arc<Self>, reader: (&Client, Handle), bytes: &Range<u64>) -> bool {
+        let is_partial = self.state.lock().partial_at(bytes.start).is_some();
         if is_partial {
             self.settle().await;
             self.state.lock().forget_parts();
         }
-        let page = offset / PAGE;
-        self.ask_for(reader, page..page + 1);
-        self.came(offset).await;
-        self.state.lock().run(offset, 1) > 0
+        let first = bytes.start / PAGE;
+        while let Err((Short::OfPlaces, page)) = self.ask_for(reader, first..bytes.end.div_ceil(PAGE)) {
+            if page > first {
+                break;
+            }
+            let has_place = || (!self.state.lock().fills.is_full()).then_some(());
+            self.changed.wait_until(has_place).await;
+        }
+        self.came(bytes.start).await;
+        self.state.lock().run(bytes.start, 1) > 0
     }
 
     /// All that is in the file came with a lease, when it was opened.
