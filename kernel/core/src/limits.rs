@@ -52,6 +52,9 @@ pub const SETTLE_NS_MAX: u64 = 5_000_000_000;
 /// How long bytes that were written wait for more, ns; then they are written back.
 pub const WRITE_BACK_NS: u64 = 250_000_000;
 
+/// The same of what mappings of files have written, ns.
+pub const MAPPED_WRITE_BACK_NS: u64 = 1_000_000_000;
+
 /// Timers of timer_create(2) that a process has. Beyond, `EAGAIN`.
 pub const TIMERS_MAX: usize = 64;
 

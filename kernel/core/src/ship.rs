@@ -221,6 +221,16 @@ impl Client {
         self.queue(call, pending::share(bulk)).await.unwrap_or(Err(Errno::EIO))
     }
 
+    /// The same for what others wait for, which goes first.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub(crate) async fn call_owed(&self, call: Call, bulk: Vec<u8>) -> Answer {
+        let (caller, receiver) = oneshot::channel();
+        self.push(call, pending::share(bulk), Caller::Task(caller), true);
+        receiver.await.unwrap_or(Err(Errno::EIO))
+    }
+
     /// Queues a request, and sends it if there is a place for it.
     fn queue(&self, call: Call, bulk: pending::Bulk) -> oneshot::Receiver<Answer> {
         let (caller, receiver) = oneshot::channel();

@@ -47,8 +47,7 @@ macro_rules! for_each_call {
             23 SELECT select(Int, Pointer, Pointer, Pointer, Pointer) Int, Node, Fails;
             24 SCHED_YIELD sched_yield() Int, Node, Waits;
             25 MREMAP mremap(Pointer, Size, Size, MREMAP, MovedTo) Hex, Memory, Waits "without `MREMAP_DONTUNMAP`";
-            26 MSYNC msync(Pointer, Size, MSYNC) Int, AtOnce, Waits
-                "looks at the range only: nothing is mapped to be written back";
+            26 MSYNC msync(Pointer, Size, MSYNC) Int, Shipped, Waits;
             27 MINCORE mincore(Pointer, Size, Pointer) Int, Node, Waits;
             28 MADVISE madvise(Pointer, Size, MADV) Int, Memory, Waits
                 "`MADV_REMOVE` and poisoning are `EINVAL`; advice on access, huge pages, merging and dumps is \

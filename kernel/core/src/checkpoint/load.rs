@@ -191,7 +191,7 @@ async fn make_memory(
             let bytes = if is_zero { &[0; PAGE_BYTES][..] } else { pages.next().ok_or(NotRead::Damaged)? };
             match memory.put_page(page.address(), bytes) {
                 // Nobody can see what is allocated behind the end.
-                Ok(()) | Err(NoPage::Beyond) => {}
+                Ok(()) | Err(NoPage::Beyond | NoPage::NotRead) => {}
                 Err(NoPage::Full) => return Err(NotLoaded::Shared(Errno::ENOSPC)),
                 Err(NoPage::Memory(_)) => return Err(NotLoaded::Shared(Errno::ENOMEM)),
             }

@@ -12,6 +12,7 @@ mod ahead;
 mod extents;
 mod file;
 mod fill;
+mod mapped;
 mod pages;
 mod taking;
 mod write_back;
@@ -20,7 +21,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
@@ -30,13 +31,14 @@ use coppice_protocol::retain::RetainedProgram;
 use coppice_protocol::ship::FileStatus;
 
 pub(crate) use self::file::CachedFile;
+pub(crate) use self::mapped::Mappers;
 pub(crate) use self::taking::{COPY_BYTES_MAX, Taking};
 
 use self::extents::Extents;
 use crate::errno::Errno;
 use crate::executor;
-use crate::limits::{FILES_KNOWN_MAX, SETTLE_NS_MAX};
-use crate::memory::{FileChange, FileIdentity, Retention, Spare};
+use crate::limits::{FILES_KNOWN_MAX, MAPPED_WRITE_BACK_NS, SETTLE_NS_MAX};
+use crate::memory::{FileChange, FileIdentity, MappedPages, Retention, SharedMemory, Spare};
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::ship::{Client, Leaseholder};
 use crate::sync::{LockLevel, Mutex};
@@ -55,6 +57,10 @@ pub(crate) struct FileCache {
     quota: Arc<Quota>,
     /// Bytes that wait to be written.
     waiting: Arc<AtomicU64>,
+    /// Pages that mappings have written.
+    mapped: Arc<MappedPages>,
+    /// A task writes those back.
+    is_writing_mapped: AtomicBool,
     files: Mutex<Files>,
 }
 
@@ -82,8 +88,17 @@ impl FileCache {
     pub(crate) fn new(frames: &'static FramePool, retention: &Arc<Retention>, quota: &Arc<Quota>) -> Arc<Self> {
         let files = Mutex::new(LockLevel::KnownFiles, Files::default());
         let (retention_too, quota) = (Arc::clone(retention), Arc::clone(quota));
-        let waiting = Arc::default();
-        let cache = Arc::new(Self { frames, retention: retention_too, quota, waiting, files });
+        let (waiting, mapped) = (Arc::default(), Arc::new(MappedPages::new()));
+        let is_writing_mapped = AtomicBool::new(false);
+        let cache = Arc::new(Self {
+            frames,
+            retention: retention_too,
+            quota,
+            waiting,
+            mapped,
+            is_writing_mapped,
+            files,
+        });
         let spare: Weak<dyn Spare> = Arc::downgrade(&(Arc::clone(&cache) as Arc<dyn Spare>));
         retention.add_spare(spare);
         cache
@@ -111,7 +126,9 @@ impl FileCache {
                 forgotten = files.known.remove(&oldest);
             }
         }
-        let new = || CachedFile::new(identity, self.frames, &self.retention, (&self.quota, &self.waiting));
+        let new = || {
+            CachedFile::new(identity, self.frames, &self.retention, &self.quota, (&self.waiting, &self.mapped))
+        };
         let known = files.known.entry(identity).or_insert_with(|| Known {
             file: Arc::new(new()),
             opens: 0,
@@ -163,12 +180,53 @@ impl FileCache {
         }
     }
 
+    /// What shared mappings of a file show, if there ever were any.
+    pub(crate) fn mapped(&self, identity: FileIdentity) -> Option<Arc<SharedMemory>> {
+        let known = self.files.lock().known.get(&identity).map(|known| Arc::clone(&known.file));
+        known.and_then(|known| known.mapped())
+    }
+
+    /// From now on, what mappings write is written back in a while.
+    ///
+    /// # Errors
+    /// `ENOMEM`: there is no task for it.
+    pub(crate) fn writes_back_mapped(self: &Arc<Self>) -> Result<(), Errno> {
+        if self.is_writing_mapped.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (cache, pages) = (Arc::downgrade(self), Arc::clone(&self.mapped));
+        let spawned = executor::spawn_on(0, async move {
+            while pages.some().await {
+                executor::sleep(MAPPED_WRITE_BACK_NS).await;
+                // Once the job is over, nobody else holds it.
+                let Some(cache) = cache.upgrade() else { return };
+                for file in cache.all() {
+                    file.write_back_mapped().await;
+                }
+            }
+        });
+        spawned.map(drop).map_err(|_| {
+            self.is_writing_mapped.store(false, Ordering::Relaxed);
+            Errno::ENOMEM
+        })
+    }
+
+    fn all(&self) -> Vec<Arc<CachedFile>> {
+        self.files.lock().known.values().map(|known| Arc::clone(&known.file)).collect()
+    }
+
     /// What became of a file nobody knows: nothing of it is believed until it is opened again.
     pub(crate) fn is_unsure(&self, identity: FileIdentity) {
         let known = self.files.lock().known.get(&identity).map(|known| Arc::clone(&known.file));
         if let Some(known) = known {
             known.is_unsure();
         }
+    }
+
+    /// Pages that mappings have written and that are not in their files yet.
+    #[cfg(test)]
+    pub(crate) fn mapped_pages(&self) -> u64 {
+        self.mapped.count()
     }
 
     /// Bytes that wait to be written.
@@ -186,7 +244,7 @@ impl FileCache {
     /// Waits until all that was written so far is at the I/O node, but for files of which nothing is heard for
     /// [`SETTLE_NS_MAX`]. What fails is told to who uses the file next.
     pub(crate) async fn settle(&self) {
-        if self.waiting.load(Ordering::Relaxed) == 0 {
+        if self.waiting.load(Ordering::Relaxed) == 0 && self.mapped.count() == 0 {
             return;
         }
         // As of one file.
@@ -202,8 +260,7 @@ impl FileCache {
 
     /// Waits until all that was written so far is at the I/O node, however long that takes, or is lost.
     pub(crate) async fn settled(&self) {
-        let all: Vec<_> = self.files.lock().known.values().map(|known| Arc::clone(&known.file)).collect();
-        for file in all {
+        for file in self.all() {
             file.settle().await;
         }
     }
@@ -242,6 +299,7 @@ impl Leaseholder for FileCache {
 impl Drop for FileCache {
     fn drop(&mut self) {
         self.end();
+        self.mapped.end();
     }
 }
 

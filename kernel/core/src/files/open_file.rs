@@ -33,8 +33,9 @@ use super::stream::Stream;
 use super::timer::TimerFile;
 use super::turns::{Turn, Turns};
 use crate::errno::Errno;
-use crate::memory::{FileIdentity, FileSource};
+use crate::memory::{FileIdentity, FileSource, SharedMemory};
 use crate::quota::{Charge, Quota, shared_bytes};
+use crate::ship::Client;
 
 /// The type bits of a mode.
 pub(crate) const S_IFMT: u32 = 0o170_000;
@@ -98,6 +99,11 @@ impl Shipped {
             cached.writes_with(closer.client(), handle);
         }
         Self { handle, status: was, path, cached, _charge: charge, closer: closer.clone() }
+    }
+
+    /// Whose it is.
+    pub(crate) fn client(&self) -> &Client {
+        self.closer.client()
     }
 
     /// What its node knows of it.
@@ -214,6 +220,12 @@ impl FileSource for OpenFile {
             Object::Shipped(shipped) => shipped.identity(),
             // Nothing else that is mapped ever changes.
             _ => FileIdentity { device: u64::MAX, inode: 0 },
+        }
+    }
+
+    fn is_shown_by(&self, memory: &Arc<SharedMemory>) {
+        if let Some(cached) = self.as_shipped().and_then(Shipped::cached) {
+            cached.is_shown_by(memory);
         }
     }
 }

@@ -90,6 +90,8 @@ fn now() -> Timestamp {
 fn errno_of(error: NoPage) -> Errno {
     match error {
         NoPage::Beyond => Errno::EFBIG,
+        // Of files at the I/O node only.
+        NoPage::NotRead => Errno::EIO,
         NoPage::Full => Errno::ENOSPC,
         NoPage::Memory(_) => Errno::ENOMEM,
     }

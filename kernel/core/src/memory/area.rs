@@ -14,6 +14,9 @@ use super::shared::SharedMemory;
 pub trait FileSource: Any + Send + Sync {
     /// Which file it is, to know it again when it changes.
     fn identity(&self) -> FileIdentity;
+
+    /// Shared mappings show it by this, which was written down.
+    fn is_shown_by(&self, _memory: &Arc<SharedMemory>) {}
 }
 
 /// What a new mapping shows.
@@ -28,6 +31,17 @@ pub enum Backing {
         file: Arc<dyn FileSource>,
         /// Where in the file the mapping starts, bytes; a multiple of the page size.
         offset: u64,
+    },
+    /// A file's bytes, as all shared mappings of it on the node show them, which is by this memory.
+    Mapped {
+        /// Its pages.
+        memory: Arc<SharedMemory>,
+        /// The file, open for reading.
+        file: Arc<dyn FileSource>,
+        /// Where in the file the mapping starts, bytes; a multiple of the page size.
+        offset: u64,
+        /// Whether the mapping may write to it.
+        may_write: bool,
     },
     /// Memory of the node's that others may show, too. A private mapping shows what is written to it until it writes
     /// itself.
@@ -48,6 +62,8 @@ pub(super) enum Content {
     Zero,
     /// A file from this offset on, bytes.
     File { file: Arc<dyn FileSource>, offset: u64 },
+    /// The same of a file that is mapped shared, by this memory.
+    Mapped { memory: Arc<SharedMemory>, file: Arc<dyn FileSource>, offset: u64 },
     /// The program, from this address of its image on.
     Program { image: Arc<Image>, address: u64 },
     /// Shared memory from this offset on, bytes; written to, or, `private`, until the first write.
@@ -60,6 +76,10 @@ impl Content {
         match self {
             Self::Zero => Self::Zero,
             Self::File { file, offset } => Self::File { file: Arc::clone(file), offset: offset + bytes },
+            Self::Mapped { memory, file, offset } => {
+                let (memory, file) = (Arc::clone(memory), Arc::clone(file));
+                Self::Mapped { memory, file, offset: offset + bytes }
+            }
             Self::Program { image, address } => Self::Program { image: Arc::clone(image), address: address + bytes },
             Self::Shared { memory, offset, private } => {
                 Self::Shared { memory: Arc::clone(memory), offset: offset + bytes, private: *private }
@@ -72,6 +92,9 @@ impl Content {
         match (self, next) {
             (Self::Zero, Self::Zero) => true,
             (Self::File { file, offset }, Self::File { file: other, offset: at }) => {
+                Arc::ptr_eq(file, other) && offset + bytes == *at
+            }
+            (Self::Mapped { file, offset, .. }, Self::Mapped { file: other, offset: at, .. }) => {
                 Arc::ptr_eq(file, other) && offset + bytes == *at
             }
             (Self::Program { image, address }, Self::Program { image: other, address: at }) => {

@@ -84,7 +84,10 @@ impl AddressSpace {
         let mut is_mapped = false;
         let mut dropped = 0;
         for (start, area) in self.areas.overlapping(0, u64::MAX) {
-            let Content::File { file: shown, offset } = &area.content else { continue };
+            let (Content::File { file: shown, offset } | Content::Mapped { file: shown, offset, .. }) = &area.content
+            else {
+                continue;
+            };
             if shown.identity() != file {
                 continue;
             }

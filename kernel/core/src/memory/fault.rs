@@ -112,6 +112,10 @@ impl AddressSpace {
                     },
                 }
             }
+            Content::Mapped { memory, file, offset } => {
+                let (memory, file, offset) = (Arc::clone(memory), Arc::clone(file), offset + inside);
+                self.place_mapped((page, address), (rights, access), &memory, (&file, offset))
+            }
             Content::Shared { memory, offset, private } => {
                 let (memory, offset, private) = (Arc::clone(memory), offset + inside, *private);
                 let rights = if private { rights.read_only() } else { rights };
@@ -121,7 +125,7 @@ impl AddressSpace {
                     }
                     Ok(()) => Resolution::Ready,
                     Err(NoPage::Memory(OutOfMemory)) => Resolution::OutOfMemory,
-                    Err(NoPage::Beyond | NoPage::Full) => Resolution::Signal(Signal::beyond_file(address)),
+                    Err(NoPage::Beyond | NoPage::Full | NoPage::NotRead) => Resolution::Signal(Signal::beyond_file(address)),
                 }
             }
         }
@@ -166,6 +170,9 @@ impl AddressSpace {
     /// Gives the program a page of its own instead of the one mapped copy-on-write. A pristine frame is kept aside,
     /// unless there is no memory for both: then it becomes the program's own.
     pub(super) fn make_writable(&mut self, page: UserPage, rights: Access) -> Result<(), OutOfMemory> {
+        if self.write_mapped(page, rights) {
+            return Ok(());
+        }
         let Some(mapped) = self.table.lookup(page) else {
             return Ok(());
         };
@@ -202,7 +209,7 @@ impl AddressSpace {
         let (start, area) = self.areas.find(page.address())?;
         match &area.content {
             Content::Program { address, .. } => UserPage::containing(address + (page.address() - start)),
-            Content::Zero | Content::File { .. } | Content::Shared { .. } => None,
+            Content::Zero | Content::File { .. } | Content::Mapped { .. } | Content::Shared { .. } => None,
         }
     }
 }

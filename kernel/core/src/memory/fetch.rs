@@ -155,7 +155,9 @@ impl AddressSpace {
             let (_, area) = self.areas.find(page.address())?;
             Some(match (&fetch.source, &area.content) {
                 (Source::Program(id), Content::Program { image, .. }) => image.id == *id,
-                (Source::File(wanted), Content::File { file, .. }) => Arc::ptr_eq(wanted, file),
+                (Source::File(wanted), Content::File { file, .. } | Content::Mapped { file, .. }) => {
+                    Arc::ptr_eq(wanted, file)
+                }
                 _ => false,
             })
         };
@@ -222,6 +224,20 @@ impl AddressSpace {
                     return Ok(Installed::Missing);
                 }
                 (0, part, area.access.read_only(), FILE_PAGE, FrameKind::User)
+            }
+            (Source::File(wanted), Content::Mapped { memory, file, offset }) if Arc::ptr_eq(wanted, file) => {
+                let (memory, offset) = (Arc::clone(memory), offset + inside);
+                let Some(part) = fetch.part(bytes, offset, PAGE_BYTES) else {
+                    return Ok(Installed::Done);
+                };
+                if part.is_empty() {
+                    return Ok(Installed::Missing);
+                }
+                let frame = self.new_frame(FrameKind::User)?;
+                frame.write(0, part);
+                // Whoever touches it finds it there.
+                memory.insert(offset, frame)?;
+                return Ok(Installed::Done);
             }
             _ => return Ok(Installed::Done),
         };

@@ -23,7 +23,7 @@ impl Default for MemoryLimits {
 
 /// Whether `RLIMIT_DATA` counts what is mapped like that.
 pub(super) fn is_data(access: Access, content: &Content) -> bool {
-    let is_private = !matches!(content, Content::Shared { private: false, .. });
+    let is_private = !matches!(content, Content::Shared { private: false, .. } | Content::Mapped { .. });
     access.contains(Access::WRITE) && is_private
 }
 

@@ -1,8 +1,9 @@
 //! mmap, munmap and brk: what is mapped where. Nothing here touches a page that was not touched before, so a call costs
 //! the same for a page and for a terabyte; what has to be taken away is taken away in steps ([`super::change`]).
 //!
-//! What is mapped `MAP_SHARED | MAP_ANONYMOUS` is [`SharedMemory`], as are files in `/dev/shm`. A file of the I/O node
-//! mapped shared can be read, not written (`ENODEV`): nothing would write the changes back.
+//! What is mapped `MAP_SHARED | MAP_ANONYMOUS` is [`SharedMemory`], as are files in `/dev/shm`, and files of the I/O node
+//! that are mapped shared, whose pages are read from there and written back ([`super::mapped`]). Of what the kernel
+//! makes itself nothing is mapped shared to be written (`ENODEV`).
 
 use alloc::sync::Arc;
 
@@ -79,7 +80,7 @@ impl AddressSpace {
         let kind = flags & flag::TYPE;
         let start = self.place_for(hint, length, flags)?;
         let length = whole_pages(length)?;
-        if let Backing::File { offset, .. } | Backing::Shared { offset, .. } = &backing
+        if let Backing::File { offset, .. } | Backing::Mapped { offset, .. } | Backing::Shared { offset, .. } = &backing
             && offset.checked_add(length).is_none_or(|end| end > i64::MAX as u64)
         {
             return Err(Errno::EOVERFLOW);
@@ -87,7 +88,7 @@ impl AddressSpace {
         match kind {
             flag::SHARED | flag::PRIVATE => {}
             flag::SHARED_VALIDATE if flags & !flag::VALIDATED != 0 => return Err(Errno::EOPNOTSUPP),
-            flag::SHARED_VALIDATE if matches!(backing, Backing::File { .. } | Backing::Shared { .. }) => {}
+            flag::SHARED_VALIDATE if !matches!(backing, Backing::Zero) => {}
             _ => return Err(Errno::EINVAL),
         }
         let shared_file = kind != flag::PRIVATE && matches!(backing, Backing::File { .. });
@@ -97,7 +98,7 @@ impl AddressSpace {
         let private = kind == flag::PRIVATE;
         let may_write = match &backing {
             Backing::File { .. } => !shared_file,
-            Backing::Shared { may_write, .. } => private || *may_write,
+            Backing::Shared { may_write, .. } | Backing::Mapped { may_write, .. } => private || *may_write,
             Backing::Zero => true,
         };
         let content = match backing {
@@ -106,10 +107,14 @@ impl AddressSpace {
                 let memory = SharedMemory::new(self.frames, Arc::clone(&self.retention), length, None);
                 Content::Shared { memory: Arc::new(memory), offset: 0, private }
             }
-            Backing::File { offset, .. } | Backing::Shared { offset, .. } if !offset.is_multiple_of(PAGE) => {
+            Backing::File { offset, .. } | Backing::Mapped { offset, .. } | Backing::Shared { offset, .. }
+                if !offset.is_multiple_of(PAGE) =>
+            {
                 return Err(Errno::EINVAL);
             }
             Backing::File { file, offset } => Content::File { file, offset },
+            Backing::Mapped { file, offset, .. } if private => Content::File { file, offset },
+            Backing::Mapped { memory, file, offset, .. } => Content::Mapped { memory, file, offset },
             Backing::Shared { memory, offset, .. } => Content::Shared { memory, offset, private },
         };
         if flags & flag::HUGE != 0 {

@@ -81,7 +81,7 @@ impl AddressSpace {
                 }
             }
             Content::Shared { memory, offset, .. } if memory.is_hole(offset + (page - start)) => page + PAGE,
-            Content::File { .. } | Content::Shared { .. } => return None,
+            Content::File { .. } | Content::Mapped { .. } | Content::Shared { .. } => return None,
         };
         let bound = bound.min(area.end).min(end.next_multiple_of(PAGE));
         let next = self.table.first_in(PageRange::covering(page, bound)?);
@@ -106,7 +106,7 @@ fn seen(area: &Area) -> Seen<'_> {
             });
             Seen::Program(of_segment.unwrap_or_default())
         }
-        Content::File { file, offset } => Seen::File(&**file, *offset),
+        Content::File { file, offset } | Content::Mapped { file, offset, .. } => Seen::File(&**file, *offset),
         Content::Shared { offset, .. } => Seen::Shared(*offset),
     }
 }

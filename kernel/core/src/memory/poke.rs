@@ -48,7 +48,7 @@ impl AddressSpace {
         loop {
             let (_, area) = self.areas.find(address).ok_or(CopyError::Fault { done: 0 })?;
             let rights = area.access;
-            let is_others = matches!(area.content, Content::Shared { private: false, .. });
+            let is_others = matches!(area.content, Content::Shared { private: false, .. } | Content::Mapped { .. });
             if is_others && !area.allows(Access::WRITE) {
                 return Err(CopyError::Fault { done: 0 });
             }

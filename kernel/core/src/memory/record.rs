@@ -51,6 +51,12 @@ enum ContentRecord {
         file: u32,
         offset: u64,
     },
+    /// A file by its number, by memory by its place among what stays.
+    Mapped {
+        file: u32,
+        memory: u32,
+        offset: u64,
+    },
     Program {
         address: u64,
     },
@@ -114,6 +120,10 @@ impl AddressSpace {
                 Content::File { file, offset } => {
                     ContentRecord::File { file: number(Arc::clone(file)), offset: *offset }
                 }
+                Content::Mapped { memory, file, offset } => {
+                    let (file, memory) = (number(Arc::clone(file)), place_of(memory));
+                    ContentRecord::Mapped { file, memory, offset: *offset }
+                }
                 Content::Program { address, .. } => ContentRecord::Program { address: *address },
                 Content::Shared { memory, offset, private } => {
                     ContentRecord::Shared { memory: place_of(memory), offset: *offset, private: *private }
@@ -156,6 +166,9 @@ impl AreaRecord {
             ContentRecord::Shared { memory, offset, private } => {
                 Some(Shown { start: self.start, end: self.end, memory, offset, private })
             }
+            ContentRecord::Mapped { memory, offset, .. } => {
+                Some(Shown { start: self.start, end: self.end, memory, offset, private: false })
+            }
             _ => None,
         }
     }
@@ -181,6 +194,12 @@ impl SpaceRecord {
                 ContentRecord::Zero => Content::Zero,
                 ContentRecord::File { file: number, offset } => {
                     Content::File { file: file(number).ok_or(Errno::EINVAL)?, offset }
+                }
+                ContentRecord::Mapped { file: number, memory, offset } => {
+                    let file = file(number).ok_or(Errno::EINVAL)?;
+                    let memory = memories.get(memory as usize).cloned().ok_or(Errno::EINVAL)?;
+                    file.is_shown_by(&memory);
+                    Content::Mapped { memory, file, offset }
                 }
                 ContentRecord::Program { address } => {
                     Content::Program { image: image.clone().ok_or(Errno::EINVAL)?, address }

@@ -17,10 +17,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use coppice_hal::addr::{PAGE_BYTES, PageRange, USER_END, UserPage};
 use coppice_hal::frames::{Frame, FrameKind, FramePool};
 use coppice_hal::paging::{Access, Marks, NoTable, PageTable, Verdict};
+use spin::Once;
 
 use super::area::Content;
 use super::change::Change;
 use super::limits::PAGE;
+use super::mapped::OfFile;
 use super::retention::Retention;
 use super::snapshot::Snapshot;
 use super::space::{AddressSpace, OutOfMemory};
@@ -68,13 +70,16 @@ pub enum NoPage {
     /// The budget is used up.
     #[error("no space left")]
     Full,
+    /// It is in a file, and not here.
+    #[error("not read yet")]
+    NotRead,
     /// The node has no memory left.
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
 }
 
 impl Store {
-    fn frame(&self, offset: u64) -> Option<Frame> {
+    pub(super) fn frame(&self, offset: u64) -> Option<Frame> {
         self.table.as_ref()?.frame(UserPage::containing(offset)?)
     }
 }
@@ -85,13 +90,15 @@ pub struct SharedMemory {
     frames: &'static FramePool,
     /// What is given back when there is no other memory.
     retention: Arc<Retention>,
-    pages: Arc<PageCount>,
-    store: Mutex<Store>,
+    pub(super) pages: Arc<PageCount>,
+    /// It shows a file.
+    pub(super) of_file: Once<OfFile>,
+    pub(super) store: Mutex<Store>,
 }
 
-struct Store {
-    /// Frames by their place. Made when the first comes.
-    table: Option<PageTable>,
+pub(super) struct Store {
+    /// Frames by their place. Made when the first comes. Of one that shows a file, marked those that are as in it.
+    pub(super) table: Option<PageTable>,
     /// Bytes.
     length: u64,
     /// It as it was, as long as that is kept.
@@ -108,7 +115,7 @@ pub(super) struct PageCount {
 
 impl PageCount {
     /// One more, if there may be.
-    fn take(&self) -> bool {
+    pub(super) fn take(&self) -> bool {
         let may = self.budget.as_ref().is_none_or(|budget| budget.take());
         if may {
             self.pages.fetch_add(1, Ordering::Relaxed);
@@ -144,7 +151,7 @@ impl SharedMemory {
         let store = Store { table: None, length, snapshot: Weak::new(), snapshots: 0 };
         let pages = Arc::new(PageCount { budget, pages: AtomicU64::new(0) });
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { id, frames, retention, pages, store: Mutex::new(LockLevel::Shared, store) }
+        Self { id, frames, retention, pages, of_file: Once::new(), store: Mutex::new(LockLevel::Shared, store) }
     }
 
     /// As [`Self::new`], with a number that it had elsewhere.
@@ -211,8 +218,10 @@ impl SharedMemory {
     pub(super) fn page_to_read(&self, offset: u64) -> Result<Frame, NoPage> {
         let mut store = self.store.lock();
         match store.frame(offset) {
+            _ if self.is_closed() => Err(NoPage::NotRead),
             Some(frame) if offset < store.length => Ok(frame),
             _ if offset >= store.length => Err(NoPage::Beyond),
+            _ if self.of_file.is_completed() => Err(NoPage::NotRead),
             _ => self.frame(&mut store, offset),
         }
     }
@@ -255,10 +264,15 @@ impl SharedMemory {
 
     /// A page is about to be written that is in this frame: the snapshot goes on to show what it was, and the next one
     /// that it is another.
-    fn changes(&self, store: &mut Store, offset: u64, frame: &Frame) {
+    pub(super) fn changes(&self, store: &mut Store, offset: u64, frame: &Frame) {
         let (Some(page), Some(table)) = (UserPage::containing(offset), &mut store.table) else { return };
-        if table.entry(page).is_some_and(|entry| entry.unchanged) {
+        let entry = table.entry(page);
+        if entry.as_ref().is_some_and(|entry| entry.unchanged || entry.marks.contains(Marks::FILE)) {
             table.protect(page, Access::empty(), Marks::empty());
+        }
+        if let Some(of_file) = self.of_file.get().filter(|_| entry.is_some_and(|entry| entry.marks.contains(Marks::FILE)))
+        {
+            of_file.changed(1);
         }
         if let Some(snapshot) = store.snapshot.upgrade().filter(|snapshot| snapshot.shows(page, frame)) {
             // As with a process's own pages, what goes on comes first.
@@ -275,9 +289,15 @@ impl SharedMemory {
     }
 
     fn frame(&self, store: &mut Store, offset: u64) -> Result<Frame, NoPage> {
+        if self.is_closed() {
+            return Err(NoPage::NotRead);
+        }
         if let Some(frame) = store.frame(offset) {
             self.changes(store, offset, &frame);
             return Ok(frame);
+        }
+        if self.of_file.is_completed() {
+            return Err(NoPage::NotRead);
         }
         let page = UserPage::containing(offset).ok_or(NoPage::Beyond)?;
         // What was cut off counts until it is gone.
@@ -286,21 +306,27 @@ impl SharedMemory {
                 return Err(NoPage::Full);
             }
         }
-        let made = self.add(store, page);
+        let made = self.alloc(|| self.frames.alloc(FrameKind::User));
+        let made = made.and_then(|new| self.add(store, page, new, Marks::empty()));
         if made.is_err() {
             self.pages.give(1);
         }
         Ok(made?)
     }
 
-    fn add(&self, store: &mut Store, page: UserPage) -> Result<Frame, OutOfMemory> {
-        let mut new = self.alloc(|| self.frames.alloc(FrameKind::User))?;
+    pub(super) fn add(
+        &self,
+        store: &mut Store,
+        page: UserPage,
+        mut new: Frame,
+        marks: Marks,
+    ) -> Result<Frame, OutOfMemory> {
         let frame = new.clone();
         let table = match &mut store.table {
             Some(table) => table,
             none => none.insert(self.alloc(|| PageTable::new(self.frames))?),
         };
-        while let Err(NoTable(refused)) = table.map(page, new, Access::empty(), Marks::empty()) {
+        while let Err(NoTable(refused)) = table.map(page, new, Access::empty(), marks) {
             if !self.retention.give_back() {
                 return Err(OutOfMemory);
             }
@@ -434,7 +460,9 @@ impl AddressSpace {
     pub fn shared_at(&self, address: u64) -> Option<(u64, u64)> {
         let (start, area) = self.areas.find(address)?;
         match &area.content {
-            Content::Shared { memory, offset, private: false } => Some((memory.id, offset + (address - start))),
+            Content::Shared { memory, offset, private: false } | Content::Mapped { memory, offset, .. } => {
+                Some((memory.id, offset + (address - start)))
+            }
             _ => None,
         }
     }

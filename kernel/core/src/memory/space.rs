@@ -258,7 +258,7 @@ impl AddressSpace {
         }
         let own = self.snapshot.take().is_some_and(|snapshot| snapshot.give_up());
         own || self.areas.overlapping(0, u64::MAX).any(|(_, area)| match &area.content {
-            Content::Shared { memory, .. } => memory.give_up_snapshot(),
+            Content::Shared { memory, .. } | Content::Mapped { memory, .. } => memory.give_up_snapshot(),
             _ => false,
         })
     }

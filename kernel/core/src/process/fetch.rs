@@ -152,7 +152,10 @@ impl Process {
                 match file.object {
                     Object::Program(_) if fetch.offset() >= self.identity.program_bytes => Ok(Vec::new()),
                     Object::Program(_) => self.read_program_pages(self.identity.program, fetch).await,
-                    _ => file.read_at(self, fetch.offset(), fetch.length()).await,
+                    _ => {
+                        let shared = self.space.lock().is_mapped_shared(fetch.address);
+                        file.read_to_map(self, (fetch.offset(), fetch.length()), shared).await
+                    }
                 }
             }
             Source::Change => Ok(Vec::new()),

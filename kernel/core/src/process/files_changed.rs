@@ -1,10 +1,15 @@
 //! Telling the mappings of a file what was done to it: those of all ranks of the job on the node.
 
+use alloc::sync::Arc;
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 
+use coppice_hal::addr::PAGE_BYTES;
+
 use crate::files::Shipped;
-use crate::memory::{FileChange, FileIdentity};
-use crate::process::Process;
+use crate::files::cache::Mappers;
+use crate::memory::{FileChange, FileIdentity, SharedMemory};
+use crate::process::{JobOnNode, Process};
 
 /// Something that is being done to a file at the I/O node: its mappings are told when this is dropped, however the call
 /// ends. Unless it was said what was done, nothing that is known of the file is believed any more.
@@ -62,8 +67,41 @@ impl Process {
         if !self.has_mapped_files() {
             return;
         }
-        for process in self.job.processes() {
+        let processes = self.job.processes();
+        for process in &processes {
             process.space.lock().file_changed(file, change);
+        }
+        let Some(mapped) = self.job.cache.mapped(file) else { return };
+        // What was read before the change is taken in by nobody now. What was taken in before goes, and with it what one
+        // process may have got of it meanwhile.
+        let (bytes, all) = match change {
+            FileChange::Written(bytes) | FileChange::Inside(bytes) => {
+                mapped.forget_file(bytes);
+                (bytes.clone(), false)
+            }
+            FileChange::Cut(length) => {
+                let last = length - length % PAGE_BYTES as u64;
+                mapped.forget_file(&(last..u64::MAX));
+                mapped.cut_file(*length);
+                (length.next_multiple_of(PAGE_BYTES as u64)..u64::MAX, true)
+            }
+        };
+        for process in &processes {
+            process.space.lock().forget_mapped(&mapped, &bytes, all);
+        }
+    }
+}
+
+impl Mappers for JobOnNode {
+    fn protect(&self, memory: &Arc<SharedMemory>, bytes: &Range<u64>) {
+        for process in self.processes() {
+            process.space.lock().protect_mapped(memory, bytes);
+        }
+    }
+
+    fn forget(&self, memory: &Arc<SharedMemory>) {
+        for process in self.processes() {
+            process.space.lock().forget_mapped(memory, &(0..u64::MAX), true);
         }
     }
 }

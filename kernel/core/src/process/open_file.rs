@@ -7,7 +7,7 @@ use coppice_protocol::ship::{Call, FileStatus, Reply};
 
 use crate::errno::Errno;
 use crate::files::special::Node;
-use crate::files::{Object, OpenFile, buffer};
+use crate::files::{Object, OpenFile, Shipped, buffer};
 use crate::process::Process;
 use crate::process::special::{MODE_PIPE, read_program};
 
@@ -51,6 +51,29 @@ impl OpenFile {
         }
     }
 
+    /// As [`Self::read_at`], for a page that is to be mapped, and `shared`.
+    pub(crate) async fn read_to_map(
+        &self,
+        process: &Process,
+        (offset, length): (u64, usize),
+        shared: bool,
+    ) -> Result<Vec<u8>, Errno> {
+        let Some((shipped, cached)) = self.as_shipped().and_then(|shipped| Some((shipped, shipped.cached()?))) else {
+            return self.read_at(process, offset, length).await;
+        };
+        let length = length.min(BULK_BYTES_MAX);
+        if shared {
+            // What others have written by mapping it is in these pages.
+            cached.settled_for_mapping().await;
+        } else if let Some(settled) = cached.unsettled() {
+            settled.await;
+        }
+        match cached.known_bytes(offset, length) {
+            Some(bytes) => Ok(bytes),
+            None => read_shipped(process, shipped, offset, length).await,
+        }
+    }
+
     /// Reads up to `length` bytes, [`BULK_BYTES_MAX`] at most, from `offset` on; fewer only at the end of the file.
     pub(crate) async fn read_at(&self, process: &Process, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let length = length.min(BULK_BYTES_MAX);
@@ -59,10 +82,7 @@ impl OpenFile {
                 if let Some(settled) = shipped.cached().and_then(|cached| cached.unsettled()) {
                     settled.await;
                 }
-                let call = Call::Read { file: shipped.handle, offset, length: length as u32 };
-                let (_, mut bytes) = process.client.call(call, Vec::new()).await?;
-                bytes.truncate(length);
-                Ok(bytes)
+                read_shipped(process, shipped, offset, length).await
             }
             Object::Text(text, _) => text.read(process, offset, length),
             Object::Asks(asks, _) => asks.read(offset, length),
@@ -85,6 +105,13 @@ impl OpenFile {
             _ => Err(Errno::ESPIPE),
         }
     }
+}
+
+async fn read_shipped(process: &Process, shipped: &Shipped, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+    let call = Call::Read { file: shipped.handle, offset, length: length as u32 };
+    let (_, mut bytes) = process.client.call(call, Vec::new()).await?;
+    bytes.truncate(length);
+    Ok(bytes)
 }
 
 fn special_status(object: &Object, process: &Process) -> FileStatus {

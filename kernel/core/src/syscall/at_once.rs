@@ -7,7 +7,7 @@ pub(super) use super::epoll::{control as epoll_ctl, create as epoll_create, crea
 pub(super) use super::futex::{get_robust_list, set_robust_list};
 pub(super) use super::identity::{getgroups, group_of as getpgid, group_of as getsid, setpgid};
 pub(super) use super::limits::{getrlimit, prlimit64, setrlimit};
-pub(super) use super::memory::{lock as mlock, lock as mlock2, lock as munlock, msync};
+pub(super) use super::memory::{lock as mlock, lock as mlock2, lock as munlock};
 pub(super) use super::pipe::{eventfd, eventfd2, pipe, pipe2, socketpair};
 pub(super) use super::process_control::{capget, capset, prctl};
 pub(super) use super::schedule::{

@@ -1,15 +1,18 @@
 //! Memory: brk(2), mmap(2) and what changes mappings.
 
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
+use core::any::Any;
 
 use coppice_hal::addr::{PAGE_BYTES, USER_END, UserPage};
 use coppice_hal::paging::Access;
+use coppice_protocol::ship::Call;
 
 use super::Arguments;
 use crate::errno::Errno;
 use crate::executor;
+use crate::files::cache::Mappers;
 use crate::files::{Device, Object, OpenFile, buffer};
-use crate::memory::{AddressSpace, Backing};
+use crate::memory::{AddressSpace, Backing, FileIdentity};
 use crate::process::{Awaited, Caller, Immediate, Trouble, Unfinished};
 
 const MAP_SHARED: u64 = 0x01;
@@ -124,6 +127,18 @@ fn file_backing(caller: Caller<'_>, file: &Arc<OpenFile>, a: &Arguments, flags: 
             let may_write = file.is_writable() && is_open;
             Ok(Backing::Shared { memory: Arc::clone(&shared.memory), offset: a.get(5), may_write })
         }
+        Object::Shipped(shipped) if shows_shared(flags) && file.is_regular() => {
+            let cached = shipped.cached().ok_or(Errno::ENODEV)?;
+            let may_write = file.is_writable();
+            if may_write && !cached.may_be_mapped(shipped.client(), shipped.handle) {
+                return Err(Errno::ENOMEM);
+            }
+            caller.process.maps_files();
+            let mappers: Weak<dyn Mappers> = Arc::downgrade(&(Arc::clone(&caller.process.job) as Arc<dyn Mappers>));
+            caller.process.job.cache.writes_back_mapped()?;
+            let memory = cached.memory(&mappers);
+            Ok(Backing::Mapped { memory, file: Arc::clone(file) as _, offset: a.get(5), may_write })
+        }
         _ if file.is_regular() => {
             caller.process.maps_files();
             Ok(Backing::File { file: Arc::clone(file) as _, offset: a.get(5) })
@@ -179,8 +194,9 @@ pub(super) async fn mincore(caller: Caller<'_>, a: &Arguments) -> Awaited {
     Ok(0)
 }
 
-/// msync(2): private mappings have nothing to write back.
-pub(super) fn msync(caller: Caller<'_>, a: &Arguments) -> Immediate {
+/// msync(2): what was written of files in the range is written back, and is on the disk. What is not waited for is
+/// written back in a while anyhow.
+pub(super) async fn msync(caller: Caller<'_>, a: &Arguments) -> Awaited {
     const MS_ASYNC: u64 = 1;
     const MS_INVALIDATE: u64 = 2;
     const MS_SYNC: u64 = 4;
@@ -195,7 +211,40 @@ pub(super) fn msync(caller: Caller<'_>, a: &Arguments) -> Immediate {
     if length > 0 && !caller.process.space.lock().is_mapped(start, length) {
         return Err(Errno::ENOMEM.into());
     }
+    let end = start.saturating_add(length);
+    let mut next = (flags & MS_SYNC != 0).then(|| file_mapped_in(caller, start, end, None)).flatten();
+    while let Some((file, identity)) = next {
+        synchronise(caller, &file).await?;
+        next = file_mapped_in(caller, start, end, Some(identity));
+    }
     Ok(0)
+}
+
+/// The first file that is mapped shared in a range, behind one.
+fn file_mapped_in(
+    caller: Caller<'_>,
+    start: u64,
+    end: u64,
+    behind: Option<FileIdentity>,
+) -> Option<(Arc<OpenFile>, FileIdentity)> {
+    let space = caller.process.space.lock();
+    let files = space.mapped_files(start, end).map(|file| (file, file.identity()));
+    let (file, identity) = files.filter(|(_, file)| Some(*file) > behind).min_by_key(|(_, file)| *file)?;
+    let file: Arc<dyn Any + Send + Sync> = Arc::clone(file) as _;
+    Some((file.downcast::<OpenFile>().ok()?, identity))
+}
+
+/// Writes back what is written of a mapped file, and has it be on the disk.
+async fn synchronise(caller: Caller<'_>, file: &OpenFile) -> Awaited<()> {
+    let Some((shipped, cached)) = file.as_shipped().and_then(|shipped| Some((shipped, shipped.cached()?))) else {
+        return Ok(());
+    };
+    cached.settle().await;
+    let synchronised = caller.ship(Call::Synchronise { file: shipped.handle, data_only: true }).await;
+    if let Some(lost) = cached.take_error() {
+        return Err(lost.into());
+    }
+    synchronised.map(drop)
 }
 
 /// mlock(2), munlock(2): nothing is ever taken from memory, so only the range is looked at.

@@ -11,6 +11,7 @@ mod hostile;
 mod interfaces;
 mod kept;
 mod likeness;
+mod mapped;
 mod nested;
 mod netlink;
 mod offering;

@@ -10,7 +10,7 @@ pub(super) use super::directories::{getdents64, mkdir, mkdirat, rmdir};
 pub(super) use super::epoll::{pwait as epoll_pwait, pwait2 as epoll_pwait2, wait as epoll_wait};
 pub(super) use super::io_control::bytes_readable as ioctl;
 pub(super) use super::locks::flock_waiting as flock;
-pub(super) use super::memory::mincore;
+pub(super) use super::memory::{mincore, msync};
 pub(super) use super::names::{
     link, linkat, readlink, readlinkat, rename, renameat, renameat2, symlink, symlinkat, unlink, unlinkat,
 };

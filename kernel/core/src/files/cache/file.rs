@@ -4,7 +4,7 @@
 //! have to give back, or makes a call. Nor is a client dropped under it: with the last of them goes what it has under
 //! way, which takes the lock.
 
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,16 +12,18 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_protocol::lease::{FileId, Grant, Lease};
 use coppice_protocol::ship::{FileStatus, Handle};
+use spin::Once;
 
 use super::ahead::Ahead;
 use super::extents::{EXTENTS_MAX, Extents};
 use super::fill::Fills;
+use super::mapped::Mappers;
 use super::pages::Pages;
 use super::write_back::Writing;
 use crate::errno::Errno;
 use crate::executor::WaitQueue;
 use crate::files::{Turn, Turns};
-use crate::memory::{FileChange, FileIdentity, Retention};
+use crate::memory::{FileChange, FileIdentity, MappedPages, Retention, SharedMemory};
 use crate::quota::Quota;
 use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
@@ -32,7 +34,7 @@ pub(super) const PAGE: u64 = PAGE_BYTES as u64;
 pub(super) const PARTIAL_MAX: usize = 8;
 
 /// Handles that a file is open to be written with, of which one is remembered to write with.
-pub(super) const WRITERS_MAX: usize = 4;
+pub(super) const WRITERS_MAX: usize = 16;
 
 /// See this module.
 pub(crate) struct CachedFile {
@@ -44,6 +46,12 @@ pub(crate) struct CachedFile {
     pub(super) waiting: Arc<AtomicU64>,
     /// Whose turn it is to write: what one call writes is in one piece.
     turns: Turns,
+    /// Who has it mapped, if anybody ever had.
+    pub(super) mappers: Once<Weak<dyn Mappers>>,
+    /// Pages of all files of the job that mappings have written.
+    pub(super) mapped_pages: Arc<MappedPages>,
+    /// Whose turn it is to write those back.
+    pub(super) mapped_turns: Turns,
     pub(super) state: Mutex<State>,
     /// Told when anything came, went, or was written.
     pub(super) changed: WaitQueue,
@@ -78,6 +86,10 @@ pub(super) struct State {
     counted: u64,
     /// What was not written, and nobody was told yet.
     pub(super) error: Option<Errno>,
+    /// What shared mappings show.
+    pub(super) mapped: Option<Arc<SharedMemory>>,
+    /// Tasks that write back what mappings have written.
+    pub(super) mapped_writing: u32,
 }
 
 impl State {
@@ -91,8 +103,18 @@ impl State {
         self.is_leased() && self.lease.is_some_and(|grant| grant.lease == Lease::Sole)
     }
 
+    /// Its length, bytes, if that is known, though perhaps not for long.
+    pub(super) fn known_size(&self) -> Option<u64> {
+        (self.lease.is_some() && !self.is_broken).then_some(self.size)
+    }
+
     /// Whether everything that was written is at the I/O node.
     pub(super) fn is_settled(&self) -> bool {
+        self.is_written() && !self.is_written_by_mappings()
+    }
+
+    /// The same of what was written by calls.
+    pub(super) fn is_written(&self) -> bool {
         self.unwritten.is_empty() && self.writing.is_empty()
     }
 
@@ -111,7 +133,7 @@ impl State {
 
     /// What is known is worth nothing. Pages with bytes that are to be written stay until they are.
     pub(super) fn give_up(&mut self, retention: &Retention) {
-        if self.is_settled() {
+        if self.is_written() {
             self.forget_pages(retention);
         }
         self.fills.clear();
@@ -146,11 +168,23 @@ impl CachedFile {
         identity: FileIdentity,
         frames: &'static FramePool,
         retention: &Arc<Retention>,
-        (quota, waiting): (&Arc<Quota>, &Arc<AtomicU64>),
+        quota: &Arc<Quota>,
+        (waiting, mapped_pages): (&Arc<AtomicU64>, &Arc<MappedPages>),
     ) -> Self {
         let state = Mutex::new(LockLevel::KnownFile, State::default());
-        let (retention, quota, waiting) = (Arc::clone(retention), Arc::clone(quota), Arc::clone(waiting));
-        Self { identity, frames, retention, quota, waiting, turns: Turns::new(), state, changed: WaitQueue::new() }
+        Self {
+            identity,
+            frames,
+            retention: Arc::clone(retention),
+            quota: Arc::clone(quota),
+            waiting: Arc::clone(waiting),
+            turns: Turns::new(),
+            mappers: Once::new(),
+            mapped_pages: Arc::clone(mapped_pages),
+            mapped_turns: Turns::new(),
+            state,
+            changed: WaitQueue::new(),
+        }
     }
 
     /// Waits for one's turn to write a file that nobody else writes, where bytes may be written later: one who writes
@@ -216,7 +250,7 @@ impl CachedFile {
         }
         let is_known = state.lease.is_some() && !state.is_broken;
         if state.version != grant.known {
-            if !state.is_settled() {
+            if !state.is_written() {
                 // What is worth nothing is still there, with what is to be written: the lease is of no use.
                 (state.lease, state.is_broken) = (Some(grant), true);
                 return;
@@ -234,6 +268,7 @@ impl CachedFile {
 
     /// Its last handle goes: it has no lease any more. What is known may be true later: whether anything is.
     pub(super) fn rest(&self) -> bool {
+        self.forget_unmapped();
         let mut state = self.state.lock();
         state.fills.clear();
         state.lease = None;
@@ -253,7 +288,7 @@ impl CachedFile {
         state.count(&self.waiting);
         state.forget_pages(&self.retention);
         (state.lease, state.version) = (None, 0);
-        let clients = (core::mem::take(&mut state.writers), state.leaving.take());
+        let clients = (core::mem::take(&mut state.writers), state.leaving.take(), state.mapped.take());
         drop(state);
         drop(clients);
         self.changed.wake_all();
@@ -279,7 +314,9 @@ impl CachedFile {
             }
         }
         self.write_back(true);
-        self.leave();
+        if !self.leaves_mapped() {
+            self.leave();
+        }
     }
 
     /// Gives the lease back, if that is wanted and everything is written.
@@ -383,7 +420,7 @@ impl State {
     /// Drops the pages that any byte of a range is in, but those with bytes that are to be written yet: who wrote these
     /// meanwhile did so last.
     fn drop_written(&mut self, range: &Range<u64>) {
-        if self.is_settled() {
+        if self.is_written() {
             self.pages.drop_range(range.start, range.end);
             return self.forget_partial(range);
         }

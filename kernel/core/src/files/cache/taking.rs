@@ -1,5 +1,6 @@
 //! Copying between a program's memory and pages of a file, under the locks of both.
 
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use coppice_hal::addr::PAGE_BYTES;
@@ -8,6 +9,7 @@ use coppice_protocol::ship::Handle;
 
 use super::file::{CachedFile, PAGE, State};
 use super::pages;
+use crate::files::buffer;
 use crate::limits::{JOB_UNWRITTEN_BYTES_MAX, UNWRITTEN_BYTES_MAX};
 use crate::memory::{AddressSpace, CopyError};
 use crate::ship::Client;
@@ -54,7 +56,7 @@ impl CachedFile {
         // Where a file ends nobody looks at memory, nor behind what is left of it.
         let wanted = {
             let state = self.state.lock();
-            if !state.is_leased() {
+            if !state.is_leased() || state.is_written_by_mappings() {
                 return Ok(Taking::Strict);
             }
             match state.size.checked_sub(offset) {
@@ -86,6 +88,26 @@ impl CachedFile {
         Ok(if done > 0 { Taking::Copied(done as usize) } else { Taking::Strict })
     }
 
+    /// Bytes from `offset` on as they are, if they are here: `length`, or up to the end of the file. Nothing of what
+    /// mappings have written meanwhile.
+    pub(crate) fn known_bytes(&self, offset: u64, length: usize) -> Option<Vec<u8>> {
+        let state = self.state.lock();
+        let wanted = state.size.saturating_sub(offset).min(length as u64);
+        if !state.is_leased() || state.run(offset, wanted) < wanted {
+            return None;
+        }
+        let mut bytes = buffer(wanted as usize).ok()?;
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let inside = (at % PAGE) as usize;
+            let end = bytes.len().min(done + PAGE_BYTES - inside);
+            state.pages.at(at)?.read(inside, &mut bytes[done..end]);
+            done = end;
+        }
+        Some(bytes)
+    }
+
     /// Copies up to `count` bytes from the program to `offset` on, or for `None` to the end, to be written later by
     /// this writer or whoever has it open then. Gives also where the first went.
     ///
@@ -101,7 +123,8 @@ impl CachedFile {
         let count = usable(space, address, count.min(COPY_BYTES_MAX), Access::READ)?;
         let mut state = self.state.lock();
         let offset = offset.unwrap_or(state.size);
-        if !state.is_sole() || state.error.is_some() || !state.is_writer(client, handle) {
+        let is_mapped = state.is_written_by_mappings();
+        if !state.is_sole() || is_mapped || state.error.is_some() || !state.is_writer(client, handle) {
             return Ok((Taking::Strict, offset));
         }
         if state.is_full(&self.waiting) {

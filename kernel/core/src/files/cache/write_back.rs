@@ -189,9 +189,16 @@ impl CachedFile {
     }
 
     async fn wait_until_settled(self: &Arc<Self>) {
-        while !self.state.lock().is_settled() {
+        // Once: a mapping may be written all the time.
+        self.settle_mapped().await;
+        self.settle_calls().await;
+    }
+
+    /// Waits until what was written by calls is at the I/O node, or is lost.
+    pub(super) async fn settle_calls(self: &Arc<Self>) {
+        while !self.state.lock().is_written() {
             self.write_back(true);
-            let came = self.changed.wait_until(|| self.state.lock().is_settled().then_some(()));
+            let came = self.changed.wait_until(|| self.state.lock().is_written().then_some(()));
             // If there was no memory, nobody says when there is.
             let _ = executor::timeout(SETTLE_LOOK_NS, came).await;
         }
