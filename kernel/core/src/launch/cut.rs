@@ -70,7 +70,11 @@ async fn member_again(
         let taken = match pmi {
             // The I/O node is asked for lengths of files, and may not answer.
             Ok(pmi) => {
-                let part = RankPart::of(who, (process, written), around.outer(), pmi);
+                let part = async {
+                    // Files are to have what it has written when it goes on from there.
+                    job.cache.settled().await;
+                    RankPart::of(who, (process, written), around.outer(), pmi).await
+                };
                 match executor::race(switch.killed(), part).await {
                     Either::First(_) => Err(format!("rank {} is being ended", who.0)),
                     Either::Second(part) => part,
