@@ -140,12 +140,22 @@ static void act(int who, int mine) {
         at = at % file->length / 4096 * 4096;
         if (count > file->length - at) count = file->length - at;
         if (mine) {
-            void *memory = mmap(0, (size_t)count, PROT_READ, MAP_PRIVATE, fds[slot], at);
+            int shared = opened & 1, rights = writes ? PROT_READ | PROT_WRITE : PROT_READ;
+            char *memory = mmap(0, (size_t)count, rights, shared ? MAP_SHARED : MAP_PRIVATE, fds[slot], at);
             if (memory == MAP_FAILED) fail("mmap", 0, 1);
             memcpy(buffer, memory, (size_t)count);
-            munmap(memory, (size_t)count);
             compare("mmap", file, at, count);
+            /* What is written to a mapping is seen by calls here, and by others when that is asked for. */
+            if (shared && writes) {
+                for (long i = 0; i < count; i += 1 + count / 50) memory[i] = (char)byte_of(i);
+                is("pread of a mapping", 1, pread(fds[slot], buffer, 1, at));
+                is("what it gives", byte_of(0), buffer[0]);
+                is("msync", 0, msync(memory, (size_t)count, MS_SYNC));
+            }
+            munmap(memory, (size_t)count);
         }
+        if (opened & 1 && writes)
+            for (long i = 0; i < count; i += 1 + count / 50) file->bytes[at + i] = byte_of(i);
         return;
     case 9: /* to the disk */
         if (mine) is("fsync", 0, fsync(fds[slot]));

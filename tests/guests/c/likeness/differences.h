@@ -1,6 +1,5 @@
 /* Where a node means to differ from Linux: what the generator leaves out, and why. docs/linux.md has the same list. */
 enum difference {
-    SHARED_WRITABLE,
     CONNECTED_AT_ONCE,
     HIGHEST_OFFSET,
     SHUT_DATAGRAMS,
@@ -22,7 +21,6 @@ enum difference {
 };
 
 static const char *const differences[DIFFERENCES] = {
-    [SHARED_WRITABLE] = "A file mapped shared cannot be mapped for writing (ENODEV): nothing would write the changes back.",
     [CONNECTED_AT_ONCE] = "A connection within a node is made at once: connect(2) of a socket that must not wait gives 0, or ECONNREFUSED where nobody listens, not EINPROGRESS, and a second call EISCONN.",
     [HIGHEST_OFFSET] = "lseek(2) and copies take offsets up to 2^63 - 1; what a file system allows is looked at when a file is read or written.",
     [SHUT_DATAGRAMS] = "A datagram socket of a pair that was shut down for reading gives 0 where Linux gives EAGAIN if it must not wait.",

@@ -50,7 +50,7 @@ static void look(unsigned first, unsigned count) {
 }
 
 /* A file was mapped in this sequence, and so that others see what is written. */
-static int maps_file, maps_shared_file;
+static int maps_file;
 
 static unsigned some_page(void) { return pick(PAGES); }
 static unsigned some_count(void) { return CHOOSE(1u, 1u, 1u, 2u, 2u, 3u, 4u, 8u); }
@@ -78,9 +78,7 @@ static void map_call(void) {
         struct stat status;
         if (fstat(number, &status) == 0 && S_ISSOCK(status.st_mode) && !may(MAPPED_SOCKETS)) number = -1, say("!");
         maps_file = 1;
-        maps_shared_file |= kind == MAP_SHARED || kind == 3;
         offset = CHOOSE(0L, 0L, 4096L, 8192L, 100L, -4096L, 1L << 40);
-        if (!may(SHARED_WRITABLE) && (kind == MAP_SHARED || kind == 3)) protection &= ~PROT_WRITE;
     } else {
         extra |= MAP_ANONYMOUS;
         say("none");
@@ -180,7 +178,7 @@ static void range_call(void) {
     unsigned which = pick(maps_file && !may(UNTOUCHED_LOCKS) ? 3 : 4);
     say(which == 0 ? "munmap(" : which == 1 ? "mprotect(" : which == 2 ? "msync(" : "mlock(");
     some_range(&address, &length);
-    int how = which == 1 ? some_protection() & (maps_shared_file && !may(SHARED_WRITABLE) ? ~PROT_WRITE : ~0) : CHOOSE(MS_SYNC, MS_ASYNC, MS_SYNC | MS_ASYNC, 0, MS_INVALIDATE, 8);
+    int how = which == 1 ? some_protection() : CHOOSE(MS_SYNC, MS_ASYNC, MS_SYNC | MS_ASYNC, 0, MS_INVALIDATE, 8);
     if (which == 1 || which == 2) say(", %d", how);
     say(")");
     for (unsigned page = 0; which == 3 && page < PAGES && !may(UNTOUCHED_LOCKS); page++) {
@@ -246,7 +244,7 @@ static void memory_start(void) {
 
 /* Something to begin with. */
 static void memory_begin(void) {
-    maps_file = maps_shared_file = failed_writes = has_unwritten = 0;
+    maps_file = failed_writes = has_unwritten = 0;
     mmap(ARENA + 4 * PAGE, 16 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     mmap(ARENA + 22 * PAGE, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     for (unsigned page = 5; page < 26; page += 3)

@@ -42,7 +42,12 @@ impl CachedFile {
         self.mappers.call_once(|| Weak::clone(mappers));
         let mut state = self.state.lock();
         let new = || Arc::new(SharedMemory::of_file(self.frames, &self.retention, &self.mapped_pages));
-        Arc::clone(state.mapped.get_or_insert_with(new))
+        let memory = state.mapped.get_or_insert_with(new);
+        if Arc::strong_count(memory) == 1 {
+            // What nobody has mapped any more may be long past. What is to be written still is what was written last.
+            memory.forget_file(&(0..u64::MAX));
+        }
+        Arc::clone(memory)
     }
 
     /// The same, once there is any.

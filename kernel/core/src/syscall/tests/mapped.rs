@@ -182,6 +182,22 @@ fn what_nobody_asks_for_is_written_in_a_while_or_when_the_last_mapping_goes() {
     }
 }
 
+/// What others do to a file of which there is no lease is seen by who maps it then.
+#[test]
+fn what_nobody_maps_any_more_is_not_believed() {
+    let bench = bench(None, &pattern(5000));
+    let file = open(&bench);
+    for turn in 0..3_u8 {
+        bench.world.lock().files.insert(PATH.into(), vec![turn; 5000]);
+        let mapped = map(&bench, file, 2, SHARED);
+        assert_eq!(peek(&bench, mapped + 100, 10), Some(vec![turn; 10]));
+        assert!(poke(&bench, mapped + 10, b"x"));
+        assert_eq!(bench.call(nr::MSYNC, &[mapped, 2 * PAGE, MS_SYNC]), 0);
+        assert_eq!(bench.file(PATH)[..11], [vec![turn; 10], b"x".to_vec()].concat());
+        assert_eq!(bench.call(nr::MUNMAP, &[mapped, 2 * PAGE]), 0);
+    }
+}
+
 #[test]
 fn what_cannot_be_written_back_is_said_once() {
     let bench = bench(Some(Lease::Sole), &pattern(20_000));
@@ -251,6 +267,27 @@ fn a_lease_that_is_wanted_goes_behind_what_mappings_have_written() {
     assert!(poke(&bench, mapped, b"O"));
     assert_eq!(bench.call(nr::MSYNC, &[mapped, PAGE, MS_SYNC]), 0);
     assert_eq!(bench.file(PATH), b"Others wrote this");
+}
+
+/// A process that is data meanwhile has its mappings again, and what it has written to them.
+#[test]
+fn what_was_written_to_a_mapping_stays_written_when_its_process_is_data() {
+    let bench = bench(Some(Lease::Sole), &pattern(10_000));
+    let file = open(&bench);
+    let mapped = map(&bench, file, 3, SHARED);
+    assert!(poke(&bench, mapped + 10, b"before"));
+    assert_eq!(bench.call(nr::PIPE2, &[MEMORY, 0]), 0);
+    let ends = bench.get(0, 8);
+    let (reads, writes) = (u64::from(ends[0]), u64::from(ends[4]));
+    let (bench, made) = bench.frozen_while(nr::READ, &[reads, MEMORY, 1], |bench| {
+        assert_eq!(bench.call(nr::WRITE, &[writes, MEMORY, 1]), 1);
+    });
+    assert_eq!(made, Some(1));
+    assert_eq!(peek(&bench, mapped + 10, 6), Some(b"before".to_vec()));
+    assert!(poke(&bench, mapped + PAGE, b"after"));
+    assert_eq!(read(&bench, file, PAGE, 5), b"after");
+    assert_eq!(bench.call(nr::MSYNC, &[mapped, 3 * PAGE, MS_SYNC]), 0);
+    assert_eq!((&bench.file(PATH)[10..16], &bench.file(PATH)[PAGE as usize..][..5]), (&b"before"[..], &b"after"[..]));
 }
 
 /// What is done to a file, by calls and by mappings.
