@@ -16,7 +16,7 @@ macro_rules! for_each_call {
     ($made:ident $($with:tt)*) => {
         $made! { [$($with)*]
             0 READ read(Fd, Out, Size) Int, Tried, RestartsUntimed;
-            1 WRITE write(Fd, In(2), Size) Int, Shipped, RestartsUntimed;
+            1 WRITE write(Fd, In(2), Size) Int, Tried, RestartsUntimed;
             2 OPEN open(Path, OPEN, NewMode(1)) Fd, Shipped, Waits
                 "regular files and directories of the job's root, and what the node has of `/dev`, `/proc`, \
                  `/sys`; opening `/proc/self/fd/N` gives the same open file; new files of the host get no bits \
@@ -28,8 +28,7 @@ macro_rules! for_each_call {
             7 POLL poll(Pointer, Uint, Int) Int, Tried, Fails;
             8 LSEEK lseek(Fd, Long, SEEK) Int, Tried, Waits;
             9 MMAP mmap(Pointer, Size, PROT, MAP, Fd, Hex) Hex, Memory, Waits
-                "a file at the I/O node is mapped shared for reading only (`ENODEV` to write); no huge pages \
-                 (`MAP_HUGETLB`: `ENOMEM`)";
+                "no huge pages (`MAP_HUGETLB`: `ENOMEM`)";
             10 MPROTECT mprotect(Pointer, Size, PROT) Int, Memory, Waits;
             11 MUNMAP munmap(Pointer, Size) Int, Memory, Waits;
             12 BRK brk(Pointer) Hex, Memory, Waits;
@@ -39,7 +38,7 @@ macro_rules! for_each_call {
             16 IOCTL ioctl(Fd, IOCTL, Pointer) Int, Tried, Waits
                 "`FIONREAD`, `FIONBIO`, `FIOCLEX`, `FIONCLEX`, `SIOCGIF…`, and what asks for a terminal (`ENOTTY`)";
             17 PREAD64 pread64(Fd, Out, Size, Long) Int, Tried, Waits;
-            18 PWRITE64 pwrite64(Fd, In(2), Size, Long) Int, Shipped, Waits;
+            18 PWRITE64 pwrite64(Fd, In(2), Size, Long) Int, Tried, Waits;
             19 READV readv(Fd, OutIovec(2), Int) Int, Shipped, RestartsUntimed;
             20 WRITEV writev(Fd, Iovec(2), Int) Int, Shipped, RestartsUntimed;
             21 ACCESS access(Path, ACCESS) Int, Shipped, Waits;

@@ -90,15 +90,8 @@ impl FileCache {
         let (retention_too, quota) = (Arc::clone(retention), Arc::clone(quota));
         let (waiting, mapped) = (Arc::default(), Arc::new(MappedPages::new()));
         let is_writing_mapped = AtomicBool::new(false);
-        let cache = Arc::new(Self {
-            frames,
-            retention: retention_too,
-            quota,
-            waiting,
-            mapped,
-            is_writing_mapped,
-            files,
-        });
+        let cache =
+            Arc::new(Self { frames, retention: retention_too, quota, waiting, mapped, is_writing_mapped, files });
         let spare: Weak<dyn Spare> = Arc::downgrade(&(Arc::clone(&cache) as Arc<dyn Spare>));
         retention.add_spare(spare);
         cache
@@ -126,9 +119,8 @@ impl FileCache {
                 forgotten = files.known.remove(&oldest);
             }
         }
-        let new = || {
-            CachedFile::new(identity, self.frames, &self.retention, &self.quota, (&self.waiting, &self.mapped))
-        };
+        let new =
+            || CachedFile::new(identity, self.frames, &self.retention, &self.quota, (&self.waiting, &self.mapped));
         let known = files.known.entry(identity).or_insert_with(|| Known {
             file: Arc::new(new()),
             opens: 0,

@@ -125,7 +125,9 @@ impl AddressSpace {
                     }
                     Ok(()) => Resolution::Ready,
                     Err(NoPage::Memory(OutOfMemory)) => Resolution::OutOfMemory,
-                    Err(NoPage::Beyond | NoPage::Full | NoPage::NotRead) => Resolution::Signal(Signal::beyond_file(address)),
+                    Err(NoPage::Beyond | NoPage::Full | NoPage::NotRead) => {
+                        Resolution::Signal(Signal::beyond_file(address))
+                    }
                 }
             }
         }

@@ -109,11 +109,7 @@ impl Drop for OfFile {
 impl SharedMemory {
     /// One that shows a file, of which nothing was read yet. `changed` counts the pages that were written, of all files
     /// of the job.
-    pub(crate) fn of_file(
-        frames: &'static FramePool,
-        retention: &Arc<Retention>,
-        changed: &Arc<MappedPages>,
-    ) -> Self {
+    pub(crate) fn of_file(frames: &'static FramePool, retention: &Arc<Retention>, changed: &Arc<MappedPages>) -> Self {
         let memory = Self::new(frames, Arc::clone(retention), SHARED_BYTES_MAX, None);
         memory.of_file.call_once(|| OfFile::new(changed));
         memory
@@ -201,9 +197,13 @@ impl SharedMemory {
         let mut store = self.store.lock();
         let range = PageRange::covering(bytes.start / PAGE * PAGE, bytes.end.min(USER_END).next_multiple_of(PAGE));
         let (Some(range), Some(table)) = (range, store.table.as_mut()) else { return };
-        let walked = table.walk(range, |_, entry| {
-            if entry.get().marks.contains(Marks::FILE) { Verdict::Drop } else { Verdict::Keep }
-        });
+        let walked =
+            table.walk(
+                range,
+                |_, entry| {
+                    if entry.get().marks.contains(Marks::FILE) { Verdict::Drop } else { Verdict::Keep }
+                },
+            );
         self.pages.give(walked.dropped);
     }
 

@@ -270,7 +270,8 @@ impl SharedMemory {
         if entry.as_ref().is_some_and(|entry| entry.unchanged || entry.marks.contains(Marks::FILE)) {
             table.protect(page, Access::empty(), Marks::empty());
         }
-        if let Some(of_file) = self.of_file.get().filter(|_| entry.is_some_and(|entry| entry.marks.contains(Marks::FILE)))
+        if let Some(of_file) =
+            self.of_file.get().filter(|_| entry.is_some_and(|entry| entry.marks.contains(Marks::FILE)))
         {
             of_file.changed(1);
         }

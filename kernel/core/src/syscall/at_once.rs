@@ -36,7 +36,9 @@ use crate::process::{Caller, End, Immediate};
 
 /// Those that answer at once if all they take is there.
 pub(super) mod tried {
-    pub(in super::super) use crate::syscall::cached::{pread64_now as pread64, read_now as read};
+    pub(in super::super) use crate::syscall::cached::{
+        pread64_now as pread64, pwrite64_now as pwrite64, read_now as read, write_now as write,
+    };
     pub(in super::super) use crate::syscall::descriptors::close;
     pub(in super::super) use crate::syscall::epoll::wait_now as epoll_wait;
     pub(in super::super) use crate::syscall::io_control::ioctl;

@@ -12,6 +12,7 @@ use crate::executor;
 use crate::files::cache::{COPY_BYTES_MAX, CachedFile, Taking};
 use crate::files::{OpenFile, Shipped, flags};
 use crate::memory::{AddressSpace, FileChange};
+use crate::process::resources::INFINITY;
 use crate::process::{Awaited, Caller, Immediate, Trouble};
 
 /// How a transfer ended.
@@ -26,8 +27,8 @@ pub(super) enum Ended {
 /// Writes with one of these wait for the disk.
 const WAITS_FOR_DISK: u32 = flags::O_SYNC | flags::O_DSYNC | flags::O_DIRECT;
 
-/// Bytes that a read gives without letting others have the core in between.
-const READ_NOW_BYTES_MAX: u64 = 16 * 1024;
+/// Bytes that a read or a write copies without letting others have the core in between.
+const COPIED_NOW_BYTES_MAX: u64 = 16 * 1024;
 
 /// Bytes from which on a write goes to the I/O node at once: what is as long need not wait for more.
 const WRITTEN_LATER_MAX: u64 = 512 * 1024;
@@ -97,24 +98,75 @@ fn file_to_read(caller: Caller<'_>, a: &Arguments) -> Option<Arc<OpenFile>> {
 
 fn copy_now(caller: Caller<'_>, file: &OpenFile, offset: u64, a: &Arguments) -> Option<u64> {
     let (address, count) = (a.get(1), a.get(2));
-    let is_possible = AddressSpace::is_user_range(address, count) && offset < OFFSET_MAX - READ_NOW_BYTES_MAX;
-    if !(1..=READ_NOW_BYTES_MAX).contains(&count) || !is_possible {
+    let is_possible = AddressSpace::is_user_range(address, count) && offset < OFFSET_MAX - COPIED_NOW_BYTES_MAX;
+    if !(1..=COPIED_NOW_BYTES_MAX).contains(&count) || !is_possible {
         return None;
     }
     let shipped = file.as_shipped()?;
     let cached = shipped.cached()?;
-    cached.ask((&caller.process.client, shipped.handle), &(offset..offset + count));
-    let read = match cached.read(&mut caller.process.space.lock(), address, offset, count as usize).ok()? {
-        Taking::Copied(bytes) => bytes as u64,
-        Taking::End => 0,
-        Taking::Missing | Taking::Full | Taking::Strict => return None,
-    };
-    // Fewer only at the end of the file.
-    if read < count && cached.size() != Some(offset + read) && read > 0 {
-        return None;
+    let (read, is_whole) = cached.read_now(&caller.process.space.lock(), address, offset, count as usize)?;
+    let read = read as u64;
+    if !is_whole {
+        // For those that follow.
+        cached.ask((&caller.process.client, shipped.handle), &(offset..offset + count));
     }
     caller.process.account.bytes_read.fetch_add(read, Ordering::Relaxed);
     Some(read)
+}
+
+/// write(2), where nobody waits for the offset or the file, and it is little that is written later. `None`: it is to be
+/// made as others.
+pub(super) fn write_now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
+    let file = file_to_write(caller, a)?;
+    let _turn = file.try_turn()?;
+    let offset = file.offset();
+    let written = take_now(caller, &file, offset, a)?;
+    file.set_offset(offset + written);
+    Some(Ok(written))
+}
+
+/// pwrite64(2), as [`write_now`].
+pub(super) fn pwrite64_now(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
+    let file = file_to_write(caller, a)?;
+    take_now(caller, &file, a.offset(3).ok()?, a).map(Ok)
+}
+
+fn file_to_write(caller: Caller<'_>, a: &Arguments) -> Option<Arc<OpenFile>> {
+    let file = caller.process.files.lock().get(a.int(0)).ok()?;
+    let is_cached = file.as_shipped().is_some_and(|shipped| shipped.cached().is_some());
+    let is_plain = file.flags() & WAITS_FOR_DISK == 0 && !file.appends();
+    let is_unlimited = caller.process.limits.file_bytes() == INFINITY;
+    (file.is_writable() && is_cached && is_plain && is_unlimited).then_some(file)
+}
+
+fn take_now(caller: Caller<'_>, file: &OpenFile, offset: u64, a: &Arguments) -> Option<u64> {
+    let (address, count) = (a.get(1), a.get(2));
+    let is_possible = AddressSpace::is_user_range(address, count) && offset < OFFSET_MAX - COPIED_NOW_BYTES_MAX;
+    if !(1..=COPIED_NOW_BYTES_MAX).contains(&count) || !is_possible {
+        return None;
+    }
+    let shipped = file.as_shipped()?;
+    let cached = shipped.cached()?;
+    let _turn = cached.try_turn()?;
+    let writer = (&caller.process.client, shipped.handle);
+    let mut done = 0;
+    while done < count {
+        let at = offset + done;
+        let part = (address + done, (count - done) as usize);
+        let taken = cached.write(writer, &mut caller.process.space.lock(), part, Some(at));
+        let Ok((Taking::Copied(bytes), _)) = taken else { break };
+        done += bytes as u64;
+        wrote(caller, cached, at, bytes as u64);
+    }
+    // What is left is written once more, with what was: nobody else has had a turn.
+    (done == count).then_some(count)
+}
+
+/// Bytes were taken to be written later.
+fn wrote(caller: Caller<'_>, cached: &Arc<CachedFile>, at: u64, bytes: u64) {
+    caller.process.account.bytes_written.fetch_add(bytes, Ordering::Relaxed);
+    caller.process.file_shown(cached.identity(), &FileChange::Written(at..at + bytes));
+    cached.write_on();
 }
 
 /// Writes the ranges from where `progress` is on, or if it `appends` at the file's end, which then is where it was. To
@@ -149,11 +201,8 @@ pub(super) async fn write(
                 if appends && progress.done == 0 {
                     progress.from = offset;
                 }
-                caller.process.account.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
                 progress.add(bytes as u64);
-                let written = FileChange::Written(offset..offset + bytes as u64);
-                caller.process.file_shown(cached.identity(), &written);
-                cached.write_on();
+                wrote(caller, cached, offset, bytes as u64);
             }
             Ok(None) => return Ok(Ended::Done),
             Ok(Some((Taking::Full, _))) if !was_full => {

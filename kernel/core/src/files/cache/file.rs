@@ -118,6 +118,11 @@ impl State {
         self.unwritten.is_empty() && self.writing.is_empty()
     }
 
+    /// Whether there are pages of which a part is known.
+    pub(super) fn has_parts(&self) -> bool {
+        self.partial.iter().any(Option::is_some)
+    }
+
     /// The part of a page that is known, if that is not all.
     pub(super) fn partial_at(&mut self, page: u64) -> Option<&mut Option<Range<u64>>> {
         self.partial.iter_mut().find(|known| known.as_ref().is_some_and(|known| known.start / PAGE == page / PAGE))
@@ -191,6 +196,11 @@ impl CachedFile {
     /// them at the I/O node waits until nobody here has any.
     pub(crate) async fn turn(&self) -> Option<Turn<'_>> {
         if self.state.lock().is_sole() { Some(self.turns.take().await) } else { None }
+    }
+
+    /// The same, if it is nobody's. `None`: it is to be waited for, or bytes are not written later.
+    pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
+        if self.state.lock().is_sole() { self.turns.try_take() } else { None }
     }
 
     /// A rank has it open to be written, by this handle. Of more than [`WRITERS_MAX`] the others write at the I/O node:

@@ -132,11 +132,7 @@ impl CachedFile {
     ///
     /// # Errors
     /// What there is not enough of, and the first page that was not asked for.
-    fn ask_for(
-        self: &Arc<Self>,
-        (client, handle): (&Client, Handle),
-        wanted: Range<u64>,
-    ) -> Result<(), (Short, u64)> {
+    fn ask_for(self: &Arc<Self>, (client, handle): (&Client, Handle), wanted: Range<u64>) -> Result<(), (Short, u64)> {
         while let Some((pages, filler)) = self.begin(wanted.clone())? {
             let length = (pages.end - pages.start) as u32 * PAGE as u32;
             client.ask_for(Call::Read { file: handle, offset: pages.start * PAGE, length }, Box::new(filler));

@@ -88,6 +88,31 @@ impl CachedFile {
         Ok(if done > 0 { Taking::Copied(done as usize) } else { Taking::Strict })
     }
 
+    /// As [`Self::read`], of few bytes, where all of them are here and the program's pages are, too. How many they are, and
+    /// whether all of the file is here. `None`: it is to be done as others are.
+    pub(crate) fn read_now(
+        &self,
+        space: &AddressSpace,
+        address: u64,
+        offset: u64,
+        count: usize,
+    ) -> Option<(usize, bool)> {
+        let state = self.state.lock();
+        if !state.is_leased() || state.is_written_by_mappings() || state.has_parts() {
+            return None;
+        }
+        let left = usize::try_from(state.size.saturating_sub(offset)).unwrap_or(count);
+        let (count, mut done) = (count.min(left), 0);
+        while done < count {
+            let at = offset + done as u64;
+            let inside = (at % PAGE) as usize;
+            let part = (PAGE_BYTES - inside).min(count - done);
+            space.write_page(address + done as u64, part, &state.pages.at(at)?, inside)?;
+            done += part;
+        }
+        Some((count, state.pages.count() >= state.size.div_ceil(PAGE)))
+    }
+
     /// Bytes from `offset` on as they are, if they are here: `length`, or up to the end of the file. Nothing of what
     /// mappings have written meanwhile.
     pub(crate) fn known_bytes(&self, offset: u64, length: usize) -> Option<Vec<u8>> {

@@ -246,8 +246,8 @@ fn a_lease_that_is_wanted_is_given_back_behind_what_was_written() {
 #[test]
 fn of_many_handles_a_few_write_later_and_nothing_is_lost_with_them() {
     let bench = bench(Lease::Sole, b"");
-    let files: Vec<u64> = (0..6).map(|_| open(&bench, flags::O_RDWR)).collect();
-    assert_eq!(write(&bench, files[5], 0, b"at once"), 7);
+    let files: Vec<u64> = (0..18).map(|_| open(&bench, flags::O_RDWR)).collect();
+    assert_eq!(write(&bench, files[17], 0, b"at once"), 7);
     assert_eq!(bench.file(PATH), b"at once");
     assert_eq!(write(&bench, files[0], 0, b"LATER"), 5);
     assert_eq!(bench.file(PATH), b"at once");
