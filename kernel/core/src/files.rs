@@ -37,6 +37,7 @@ mod signal_board;
 mod signal_file;
 pub(crate) mod socket;
 pub(crate) mod socket_options;
+mod source;
 pub(crate) mod special;
 pub(crate) mod stream;
 mod timer;

@@ -16,6 +16,7 @@ mod mapped;
 mod pages;
 mod taking;
 mod write_back;
+mod writers;
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;

@@ -33,7 +33,7 @@ use super::stream::Stream;
 use super::timer::TimerFile;
 use super::turns::{Turn, Turns};
 use crate::errno::Errno;
-use crate::memory::{FileIdentity, FileSource, SharedMemory};
+use crate::memory::FileIdentity;
 use crate::quota::{Charge, Quota, shared_bytes};
 use crate::ship::Client;
 
@@ -210,22 +210,6 @@ impl Object {
             | Self::Program(_)
             | Self::Special(_)
             | Self::Shared(_) => Level::new(Ready::NEVER_WAITS.bits()),
-        }
-    }
-}
-
-impl FileSource for OpenFile {
-    fn identity(&self) -> FileIdentity {
-        match &self.object {
-            Object::Shipped(shipped) => shipped.identity(),
-            // Nothing else that is mapped ever changes.
-            _ => FileIdentity { device: u64::MAX, inode: 0 },
-        }
-    }
-
-    fn is_shown_by(&self, memory: &Arc<SharedMemory>) {
-        if let Some(cached) = self.as_shipped().and_then(Shipped::cached) {
-            cached.is_shown_by(memory);
         }
     }
 }

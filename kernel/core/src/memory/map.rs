@@ -1,9 +1,9 @@
 //! mmap, munmap and brk: what is mapped where. Nothing here touches a page that was not touched before, so a call costs
 //! the same for a page and for a terabyte; what has to be taken away is taken away in steps ([`super::change`]).
 //!
-//! What is mapped `MAP_SHARED | MAP_ANONYMOUS` is [`SharedMemory`], as are files in `/dev/shm`, and files of the I/O node
-//! that are mapped shared, whose pages are read from there and written back ([`super::mapped`]). Of what the kernel
-//! makes itself nothing is mapped shared to be written (`ENODEV`).
+//! What is mapped `MAP_SHARED | MAP_ANONYMOUS` is [`SharedMemory`], as are files in `/dev/shm`, and files of the I/O
+//! node that are mapped shared, whose pages are read from there and written back ([`super::mapped`]). Of what the
+//! kernel makes itself nothing is mapped shared to be written (`ENODEV`).
 
 use alloc::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Memory that shows a file of the I/O node's, written or not: what the shared mappings of the file show, those of all
 //! ranks of a job on the node.
 //!
-//! It is [`SharedMemory`] whose pages come from the file when they are first touched ([`super::Fetch`]) and go back to it
-//! when they were written. A page that is as in the file is marked so ([`Marks::FILE`]) and never mapped to be written:
-//! the first write comes here, which takes the mark away. To write pages back is to mark them again
+//! It is [`SharedMemory`] whose pages come from the file when they are first touched ([`super::Fetch`]) and go back to
+//! it when they were written. A page that is as in the file is marked so ([`Marks::FILE`]) and never mapped to be
+//! written: the first write comes here, which takes the mark away. To write pages back is to mark them again
 //! ([`SharedMemory::take_changed`]), to have no address space map them to be written
 //! ([`AddressSpace::protect_mapped`]), and then to take their bytes: in this order, so that whatever is written
 //! meanwhile is either among the bytes or changes the page anew.
@@ -156,8 +156,8 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// Nothing of it is mapped any more from now on, and nothing taken in, or it is again. What is mapped is to be taken
-    /// out of the address spaces ([`AddressSpace::forget_mapped`]).
+    /// Nothing of it is mapped any more from now on, and nothing taken in, or it is again. What is mapped is to be
+    /// taken out of the address spaces ([`AddressSpace::forget_mapped`]).
     pub(crate) fn close(&self, closed: bool) {
         let _store = self.store.lock();
         if let Some(of_file) = self.of_file.get() {

@@ -72,8 +72,8 @@ impl Process {
             process.space.lock().file_changed(file, change);
         }
         let Some(mapped) = self.job.cache.mapped(file) else { return };
-        // What was read before the change is taken in by nobody now. What was taken in before goes, and with it what one
-        // process may have got of it meanwhile.
+        // What was read before the change is taken in by nobody now. What was taken in before goes, and with it what
+        // one process may have got of it meanwhile.
         let (bytes, all) = match change {
             FileChange::Written(bytes) | FileChange::Inside(bytes) => {
                 mapped.forget_file(bytes);

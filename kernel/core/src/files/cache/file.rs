@@ -20,6 +20,7 @@ use super::fill::Fills;
 use super::mapped::Mappers;
 use super::pages::Pages;
 use super::write_back::Writing;
+use super::writers::WRITERS_MAX;
 use crate::errno::Errno;
 use crate::executor::WaitQueue;
 use crate::files::{Turn, Turns};
@@ -32,9 +33,6 @@ pub(super) const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Pages of which only a part is known, as only that was written.
 pub(super) const PARTIAL_MAX: usize = 8;
-
-/// Handles that a file is open to be written with, of which one is remembered to write with.
-pub(super) const WRITERS_MAX: usize = 16;
 
 /// See this module.
 pub(crate) struct CachedFile {
@@ -201,40 +199,6 @@ impl CachedFile {
     /// The same, if it is nobody's. `None`: it is to be waited for, or bytes are not written later.
     pub(crate) fn try_turn(&self) -> Option<Turn<'_>> {
         if self.state.lock().is_sole() { self.turns.try_take() } else { None }
-    }
-
-    /// A rank has it open to be written, by this handle. Of more than [`WRITERS_MAX`] the others write at the I/O node:
-    /// what is written later is always some handle's that is known.
-    pub(crate) fn writes_with(&self, client: &Client, handle: Handle) {
-        let mut state = self.state.lock();
-        if let Some(place) = state.writers.iter_mut().find(|place| place.is_none()) {
-            *place = Some((client.clone(), handle));
-        }
-    }
-
-    /// A handle is about to be closed. False, and it still writes: nobody else can write what is not written yet.
-    pub(crate) fn stops_writing(&self, client: &Client, handle: Handle) -> bool {
-        let mut state = self.state.lock();
-        let is_it = |place: &Option<_>| is_writer(place, client, handle);
-        let is_last = state.writers.iter().filter(|place| place.is_some()).all(is_it);
-        let keeps = !state.is_settled() && is_last && state.writers.iter().any(is_it);
-        let gone = if keeps { None } else { state.take_writer(client, handle) };
-        drop(state);
-        drop(gone);
-        !keeps
-    }
-
-    /// A handle is gone, with its rank. If nobody else can write what is not written, it is lost.
-    pub(crate) fn writes_no_more(&self, client: &Client, handle: Handle) {
-        let mut state = self.state.lock();
-        let gone = state.take_writer(client, handle);
-        if state.writers.iter().all(Option::is_none) && !state.unwritten.is_empty() {
-            state.lose(Errno::EIO, &self.retention);
-            state.count(&self.waiting);
-        }
-        drop(state);
-        drop(gone);
-        self.changed.wake_all();
     }
 
     /// Which file it is.
@@ -482,16 +446,6 @@ impl State {
         self.give_up(retention);
     }
 
-    /// Whether a handle is known to write.
-    pub(super) fn is_writer(&self, client: &Client, handle: Handle) -> bool {
-        self.writers.iter().any(|place| is_writer(place, client, handle))
-    }
-
-    /// Takes out who writes with a handle.
-    fn take_writer(&mut self, client: &Client, handle: Handle) -> Option<(Client, Handle)> {
-        self.writers.iter_mut().find(|place| is_writer(place, client, handle)).and_then(Option::take)
-    }
-
     /// What is counted for the job of bytes that wait to be written.
     pub(super) fn count(&mut self, waiting: &AtomicU64) {
         let now = self.unwritten.bytes() + self.writing.bytes();
@@ -506,8 +460,4 @@ impl State {
             });
         }
     }
-}
-
-fn is_writer(place: &Option<(Client, Handle)>, client: &Client, handle: Handle) -> bool {
-    place.as_ref().is_some_and(|(own, known)| own.owner() == client.owner() && *known == handle)
 }

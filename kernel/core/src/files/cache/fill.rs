@@ -75,12 +75,19 @@ impl State {
     }
 }
 
-/// What there is not enough of to ask for a page.
+/// What there is not enough of to ask for this page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Short {
     /// As many reads are on their way as may be.
-    OfPlaces,
-    OfMemory,
+    OfPlaces(u64),
+    OfMemory(u64),
+}
+
+impl Short {
+    fn page(self) -> u64 {
+        let (Self::OfPlaces(page) | Self::OfMemory(page)) = self;
+        page
+    }
 }
 
 /// Takes what comes.
@@ -123,8 +130,8 @@ impl CachedFile {
         };
         let asked = self.ask_for((client, handle), needed);
         let asked = asked.and_then(|()| self.ask_for((client, handle), ahead));
-        if let Err((_, page)) = asked {
-            self.state.lock().ahead.stops_before(page);
+        if let Err(short) = asked {
+            self.state.lock().ahead.stops_before(short.page());
         }
     }
 
@@ -132,7 +139,7 @@ impl CachedFile {
     ///
     /// # Errors
     /// What there is not enough of, and the first page that was not asked for.
-    fn ask_for(self: &Arc<Self>, (client, handle): (&Client, Handle), wanted: Range<u64>) -> Result<(), (Short, u64)> {
+    fn ask_for(self: &Arc<Self>, (client, handle): (&Client, Handle), wanted: Range<u64>) -> Result<(), Short> {
         while let Some((pages, filler)) = self.begin(wanted.clone())? {
             let length = (pages.end - pages.start) as u32 * PAGE as u32;
             client.ask_for(Call::Read { file: handle, offset: pages.start * PAGE, length }, Box::new(filler));
@@ -141,18 +148,18 @@ impl CachedFile {
     }
 
     /// Begins to read the first of these pages that is missing, and those that follow. `None`: there is no need.
-    fn begin(self: &Arc<Self>, wanted: Range<u64>) -> Result<Option<(Range<u64>, Filler)>, (Short, u64)> {
+    fn begin(self: &Arc<Self>, wanted: Range<u64>) -> Result<Option<(Range<u64>, Filler)>, Short> {
         let Some(gap) = self.state.lock().gap(wanted.clone()) else { return Ok(None) };
         let bytes = (gap.end - gap.start) as usize * PAGE_BYTES;
         let charge = self.quota.charge(block_bytes(bytes) + PART_CALL_BYTES);
-        let charge = charge.map_err(|_| (Short::OfMemory, gap.start))?;
+        let charge = charge.map_err(|_| Short::OfMemory(gap.start))?;
         let mut state = self.state.lock();
         // Another thread may have begun meanwhile.
         let Some(pages) = state.gap(wanted).filter(|again| *again == gap && state.is_leased()) else { return Ok(None) };
         state.fills.begun += 1;
         let number = state.fills.begun;
         let place = state.fills.under_way.iter_mut().find(|place| place.is_none());
-        *place.ok_or((Short::OfPlaces, gap.start))? = Some(Fill { number, pages: pages.clone() });
+        *place.ok_or(Short::OfPlaces(gap.start))? = Some(Fill { number, pages: pages.clone() });
         Ok(Some((pages, Filler { file: Arc::clone(self), number, _charge: charge })))
     }
 
@@ -184,7 +191,7 @@ impl CachedFile {
             self.state.lock().forget_parts();
         }
         let first = bytes.start / PAGE;
-        while let Err((Short::OfPlaces, page)) = self.ask_for(reader, first..bytes.end.div_ceil(PAGE)) {
+        while let Err(Short::OfPlaces(page)) = self.ask_for(reader, first..bytes.end.div_ceil(PAGE)) {
             if page > first {
                 break;
             }

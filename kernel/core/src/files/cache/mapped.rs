@@ -10,7 +10,7 @@ use core::ops::Range;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::limits::BULK_BYTES_MAX;
-use coppice_protocol::ship::{Call, Handle, Reply};
+use coppice_protocol::ship::{Call, Reply};
 
 use super::file::{CachedFile, State};
 use crate::errno::Errno;
@@ -18,7 +18,6 @@ use crate::executor;
 use crate::files::buffer;
 use crate::limits::PART_CALL_BYTES;
 use crate::memory::{FileChange, SharedMemory};
-use crate::ship::Client;
 
 /// Those whose memory may show a file: the job's ranks on the node.
 pub(crate) trait Mappers: Send + Sync {
@@ -59,17 +58,6 @@ impl CachedFile {
     pub(crate) fn is_shown_by(self: &Arc<Self>, memory: &Arc<SharedMemory>) {
         memory.shows_file_again(&self.mapped_pages);
         self.state.lock().mapped.get_or_insert_with(|| Arc::clone(memory));
-    }
-
-    /// Its shared mappings may be written, with a handle among others'. Whether somebody will be able to write it back.
-    pub(crate) fn may_be_mapped(&self, client: &Client, handle: Handle) -> bool {
-        let mut state = self.state.lock();
-        if state.is_writer(client, handle) {
-            return true;
-        }
-        let Some(place) = state.writers.iter_mut().find(|place| place.is_none()) else { return false };
-        *place = Some((client.clone(), handle));
-        true
     }
 
     /// Nothing of what mappings show stays if nobody has any of it and all is written.

@@ -88,8 +88,8 @@ impl CachedFile {
         Ok(if done > 0 { Taking::Copied(done as usize) } else { Taking::Strict })
     }
 
-    /// As [`Self::read`], of few bytes, where all of them are here and the program's pages are, too. How many they are, and
-    /// whether all of the file is here. `None`: it is to be done as others are.
+    /// As [`Self::read`], of few bytes, where all of them are here and the program's pages are, too. How many they are,
+    /// and whether all of the file is here. `None`: it is to be done as others are.
     pub(crate) fn read_now(
         &self,
         space: &AddressSpace,
