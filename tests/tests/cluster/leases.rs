@@ -85,6 +85,25 @@ fn what_a_full_disk_does_not_take_is_said_and_nothing_else_is_lost() {
     assert_eq!(ran.text(), "32768 /small/fits\n");
 }
 
+/// What a program has written to a file that it has mapped is in the file when its end is told, however it ended.
+#[test]
+fn what_was_written_to_a_mapping_is_there_when_its_program_is_gone() {
+    const BYTES: usize = 1_000_123;
+    let cluster = Cluster::up(1);
+    let path = program("maps_and_dies", Toolchain::Glibc);
+    let before: Vec<u8> = Pattern::of_seed(41).bytes().iter().copied().cycle().take(BYTES).collect();
+    let mut expected = before.clone();
+    for (turn, byte) in expected.iter_mut().step_by(1000).enumerate() {
+        *byte = byte.wrapping_add((turn + 1) as u8);
+    }
+    for (io, how, status) in [("leased", "abort", 134), ("leased", "beyond", 135), ("strict", "abort", 134)] {
+        std::fs::write(cluster.root().join("mapped"), &before).expect("it is written");
+        let ran = cluster.run(&["--io", io, path.to_str().expect("a path"), "/mapped", how]);
+        assert_eq!(ran.status, status, "{io} {how}: {}", ran.stderr);
+        assert!(std::fs::read(cluster.root().join("mapped")).expect("it is there") == expected, "{io} {how}");
+    }
+}
+
 #[test]
 fn nothing_of_a_file_is_left_when_its_job_has_ended() {
     const BYTES: usize = 400 * 1024;
