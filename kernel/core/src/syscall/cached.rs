@@ -30,6 +30,10 @@ const WAITS_FOR_DISK: u32 = flags::O_SYNC | flags::O_DSYNC | flags::O_DIRECT;
 /// Bytes that a read or a write copies without letting others have the core in between.
 const COPIED_NOW_BYTES_MAX: u64 = 16 * 1024;
 
+/// Bytes from which on a read goes past what is kept, of a file that is long ([`CachedFile::is_long`]) and that no other
+/// rank here may read as well.
+const READ_PAST_MIN: u64 = 512 * 1024;
+
 /// Bytes from which on a write goes to the I/O node at once: what is as long need not wait for more.
 const WRITTEN_LATER_MAX: u64 = 512 * 1024;
 
@@ -42,6 +46,11 @@ pub(super) async fn read(
 ) -> Awaited<Ended> {
     let Some(cached) = shipped.cached() else { return Ok(Ended::Strict) };
     let reader = (&caller.process.client, shipped.handle);
+    let is_long = ranges.left() >= READ_PAST_MIN && cached.is_long(progress.from);
+    if is_long && caller.process.job.processes().len() == 1 {
+        // It would be copied once more to be kept, and only the last of it could be.
+        return Ok(Ended::Strict);
+    }
     let mut missed_at = None;
     while ranges.left() > 0 {
         let at = progress.from + progress.done;

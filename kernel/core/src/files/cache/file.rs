@@ -31,6 +31,9 @@ use crate::sync::{LockLevel, Mutex};
 
 pub(super) const PAGE: u64 = PAGE_BYTES as u64;
 
+/// A file that has more than this share of the node's memory is long.
+const LONG_FILE_SHARE: u64 = 8;
+
 /// Pages of which only a part is known, as only that was written.
 pub(super) const PARTIAL_MAX: usize = 8;
 
@@ -331,6 +334,13 @@ impl CachedFile {
         }
         drop(state);
         self.changed.wake_all();
+    }
+
+    /// Whether it has more bytes than are kept of a file that is read once, and those at an offset are not here.
+    pub(crate) fn is_long(&self, offset: u64) -> bool {
+        let state = self.state.lock();
+        let kept = u64::from(self.frames.total_frames()) / LONG_FILE_SHARE;
+        state.size / PAGE > kept && state.pages.at(offset).is_none()
     }
 
     /// What became of it nobody knows.

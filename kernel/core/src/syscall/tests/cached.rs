@@ -122,6 +122,27 @@ fn who_reads_on_has_what_comes_next_and_in_large_pieces() {
     assert!(sum < 3_100_000, "{sum} bytes, and no byte twice");
 }
 
+/// Who reads a long file once in long calls has it copied once; who reads it in short ones, or beside others, has it kept.
+#[test]
+fn a_long_file_is_read_past_what_is_kept_in_long_calls() {
+    let long = crate::process::testing::pool().total_frames() as usize * 4096 / 8 + 8192;
+    let bytes = pattern(long);
+    for (bytes, length, beside, kept) in [
+        (&bytes[..], 600_000, false, false),
+        (&bytes[..], 100_000, false, true),
+        (&bytes[..], 600_000, true, true),
+        (&bytes[..1_000_000], 600_000, false, true),
+    ] {
+        let bench = bench(Lease::Shared, bytes);
+        let _other = beside.then(|| bench.sibling(None));
+        let file = open(&bench, flags::O_RDONLY);
+        assert!(read(&bench, file, 4096, length) == bytes[4096..][..length as usize]);
+        bench.world.lock().calls.clear();
+        assert!(read(&bench, file, 4096, 100_000) == bytes[4096..][..100_000]);
+        assert_eq!(shipped(&bench).0.iter().all(|(at, _)| *at > 100_000), kept, "{length} {beside}");
+    }
+}
+
 #[test]
 fn little_writes_go_together_and_are_there_when_they_are_to_be() {
     let bench = bench(Lease::Sole, b"");
