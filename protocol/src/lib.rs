@@ -37,6 +37,7 @@ pub mod inspect;
 pub mod keep;
 pub mod lease;
 pub mod limits;
+pub mod lock;
 pub mod overlay;
 pub mod personality;
 pub mod pmi;

@@ -2,8 +2,9 @@
 //!
 //! Runs in a [`crate::session`] on [`crate::limits::SHIP_PORT`]. Every request is answered under the request's id;
 //! replies may overtake each other. A request waits for the disk and for nothing else: where a call would have to wait
-//! for a person, who reads output or types input, it is answered with [`Reply::Later`] at once, and the I/O node says
-//! when it is worth asking again ([`Notice`]). So no number of ranks that wait keeps others from their files and pages.
+//! for a person, who reads output or types input, or for another program, which has a lock, it is answered with
+//! [`Reply::Later`] at once, and the I/O node says when it is worth asking again ([`Notice`]). So no number of ranks that
+//! wait keeps others from their files and pages.
 //!
 //! Offsets of open files live in the node. [`Requests`] and [`Replies`] see to it that a call is carried out once,
 //! whatever becomes of connections. Paths are sent as the program gave them, except that a path relative to the working
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::checkpoint::ObjectId;
 use crate::ids::{JobId, ProgramId, Rank};
 use crate::lease::{FileId, Grant};
+use crate::lock::{Asked, Locked};
 use crate::program::tree;
 use crate::text::ByteString;
 
@@ -295,6 +297,26 @@ pub enum Call {
         /// `O_*` flags.
         flags: u32,
     },
+    /// Locks bytes of a file, however the same holder had them locked → [`Reply::Done`]. `EAGAIN`: another's lock is in
+    /// the way; with `wait` it is [`Reply::Later`], the wait stands in line, and [`Notice::Lock`] comes when it is worth
+    /// trying again. `EDEADLK`: who has it waits for the rank. `ENOLCK`: there are too many, or the job's ranks are not
+    /// all at this I/O node.
+    Lock {
+        /// What.
+        asked: Asked,
+        /// A number of the rank's for its wait.
+        wait: Option<u32>,
+    },
+    /// Such a wait is over → [`Reply::Done`].
+    LockNothing {
+        /// Its number.
+        wait: u32,
+    },
+    /// Unlocks bytes of a file, if they were locked → [`Reply::Done`]. `ENOLCK`: two locks would be left of one, and
+    /// that is one too many.
+    Unlock(Asked),
+    /// Does a lock stand in the way? → [`Reply::Locked`], or [`Reply::Done`] if none does.
+    TestLock(Asked),
 }
 
 impl Call {
@@ -316,7 +338,8 @@ impl Call {
             | Self::ReadLink(_)
             | Self::Resolve(_)
             | Self::Return { .. }
-            | Self::SeekData { .. } => false,
+            | Self::SeekData { .. }
+            | Self::TestLock(_) => false,
             Self::Open { .. }
             | Self::PutObject
             | Self::SettleObjects
@@ -338,7 +361,10 @@ impl Call {
             | Self::HandleChangeMode { .. }
             | Self::ChangeTimes { .. }
             | Self::HandleChangeTimes { .. }
-            | Self::SetFlags { .. } => true,
+            | Self::SetFlags { .. }
+            | Self::Lock { .. }
+            | Self::LockNothing { .. }
+            | Self::Unlock(_) => true,
         }
     }
 }
@@ -352,6 +378,8 @@ pub enum Notice {
     Output(Owner),
     /// There is standard input to read, or its end.
     Input(Owner),
+    /// A lock that the rank waits for may be had. For a moment, nobody else gets it.
+    Lock(Owner),
     /// Somebody wants a file of which the node has a lease, for this job: it is to be given back ([`Call::Return`]). It
     /// is said again on the next connection.
     Recall {
@@ -431,6 +459,8 @@ pub enum Reply {
     Failed(u16),
     /// Nothing was done: it would have to wait. A [`Notice`] follows.
     Later,
+    /// This lock is in the way.
+    Locked(Locked),
 }
 
 /// Metadata of a file, as statx(2) has it.

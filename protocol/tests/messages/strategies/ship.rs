@@ -2,6 +2,7 @@
 
 use coppice_protocol::checkpoint::ObjectId;
 use coppice_protocol::lease::{FileId, Grant, Lease};
+use coppice_protocol::lock::{Asked, Locked, Span, Whose};
 use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Notice, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
@@ -29,6 +30,25 @@ fn timestamp() -> impl Strategy<Value = Timestamp> {
 
 fn time_change() -> impl Strategy<Value = TimeChange> {
     prop_oneof![Just(TimeChange::Omit), Just(TimeChange::Now), timestamp().prop_map(TimeChange::To)]
+}
+
+fn span() -> impl Strategy<Value = Span> {
+    any::<(u64, u64, bool)>().prop_map(|(first, last, exclusive)| Span { first, last, exclusive })
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let whose = select(vec![Whose::Process, Whose::OpenFile, Whose::Whole]);
+    (handle(), whose, span()).prop_map(|(file, whose, span)| Asked { file, whose, span })
+}
+
+/// Calls about locks.
+fn call_about_locks() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        (asked(), any::<Option<u32>>()).prop_map(|(asked, wait)| Call::Lock { asked, wait }),
+        any::<u32>().prop_map(|wait| Call::LockNothing { wait }),
+        asked().prop_map(Call::Unlock),
+        asked().prop_map(Call::TestLock),
+    ]
 }
 
 /// Calls on programs, open files and streams.
@@ -95,7 +115,7 @@ fn call_by_path() -> impl Strategy<Value = Call> {
 
 /// Requests of function shipping.
 pub(crate) fn request() -> impl Strategy<Value = Request> {
-    (job(), rank(), prop_oneof![call_by_handle(), call_by_path()])
+    (job(), rank(), prop_oneof![call_by_handle(), call_by_path(), call_about_locks()])
         .prop_map(|(job, rank, call)| Request { owner: Owner { job, rank }, call })
 }
 
@@ -182,6 +202,9 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         bytes().prop_map(Reply::Path),
         any::<u16>().prop_map(Reply::Failed),
         Just(Reply::Later),
+        (job(), rank(), any::<bool>(), span()).prop_map(|(job, rank, is_open_files, span)| {
+            Reply::Locked(Locked { owner: Owner { job, rank }, is_open_files, span })
+        }),
     ]
 }
 
@@ -190,5 +213,10 @@ pub(crate) fn notice() -> impl Strategy<Value = Notice> {
     let owner = || (job(), rank()).prop_map(|(job, rank)| Owner { job, rank });
     let recall = (job(), file_id(), any::<u64>());
     let recall = recall.prop_map(|(job, file, number)| Notice::Recall { job, file, number });
-    prop_oneof![owner().prop_map(Notice::Output), owner().prop_map(Notice::Input), recall]
+    prop_oneof![
+        owner().prop_map(Notice::Output),
+        owner().prop_map(Notice::Input),
+        owner().prop_map(Notice::Lock),
+        recall
+    ]
 }

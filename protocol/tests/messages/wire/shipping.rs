@@ -1,6 +1,7 @@
 //! Calls that are shipped, and their answers.
 
 use coppice_protocol::lease::{FileId, Grant, Lease};
+use coppice_protocol::lock::{Asked, Locked, Span, Whose};
 use coppice_protocol::ship::{
     Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
 };
@@ -8,6 +9,7 @@ use coppice_protocol::ship::{
 use super::{JOB, PROGRAM, RANK, line};
 
 const FILE: FileId = FileId { device: 1, inode: 2 };
+const SPAN: Span = Span { first: 1, last: 2, exclusive: true };
 const GRANT: Grant = Grant { lease: Lease::Sole, number: 4, known: 3, version: 5 };
 
 fn location() -> Location {
@@ -37,6 +39,7 @@ fn status() -> FileStatus {
 fn calls() {
     let mut table = String::new();
     let file = Handle(7);
+    let asked = Asked { file, whose: Whose::OpenFile, span: SPAN };
     let when = TimeChange::To(Timestamp { seconds: 1, nanoseconds: 2 });
     let calls = [
         ("Pages", Call::Pages { program: PROGRAM, first: 1, count: 2 }),
@@ -75,6 +78,10 @@ fn calls() {
         ),
         ("HandleChangeTimes", Call::HandleChangeTimes { file, accessed: when, modified: when }),
         ("SetFlags", Call::SetFlags { file, flags: 1 }),
+        ("Lock", Call::Lock { asked, wait: Some(3) }),
+        ("LockNothing", Call::LockNothing { wait: 3 }),
+        ("Unlock", Call::Unlock(asked)),
+        ("TestLock", Call::TestLock(asked)),
     ];
     for (name, call) in calls {
         line(&mut table, name, &Request { owner: Owner { job: JOB, rank: RANK }, call });
@@ -98,6 +105,7 @@ fn replies() {
         ("Path", Reply::Path("/a".into())),
         ("Failed", Reply::Failed(2)),
         ("Later", Reply::Later),
+        ("Locked", Reply::Locked(Locked { owner: Owner { job: JOB, rank: RANK }, is_open_files: true, span: SPAN })),
     ];
     for (name, reply) in replies {
         line(&mut table, name, &reply);
