@@ -8,7 +8,7 @@
 //! - `regions` has what is to be done with nodes' regions.
 //! - `jobs` and `ranks` have the jobs, `start` how they come to be, `orders` what the service node wants of them.
 //! - `control` hears what nodes say of themselves and their ranks, `ship` their system calls; a call that is under way
-//!   is a record (`calls`). `leases` has what nodes may know of files without asking.
+//!   is a record (`calls`). `leases` has what nodes may know of files without asking, `locks` who has locked which.
 //! - `outbox` has what the service node is to be told, `timers` what is due when.
 
 mod calls;
@@ -20,6 +20,7 @@ mod jobs;
 mod keeps;
 mod leases;
 mod lines;
+mod locks;
 mod nodes;
 mod orders;
 mod outbox;
@@ -54,6 +55,7 @@ use self::jobs::Jobs;
 use self::keeps::Keeps;
 use self::leases::FileLeases;
 use self::lines::Lines;
+use self::locks::FileLocks;
 use self::nodes::Nodes;
 use self::outbox::Outbox;
 use self::peers::BadPeers;
@@ -89,6 +91,7 @@ pub struct Machine {
     places: Places,
     calls: Calls,
     leases: FileLeases,
+    locks: FileLocks,
     closing: Closing,
     bad_peers: BadPeers,
     outbox: Outbox,
@@ -192,6 +195,7 @@ impl Machine {
                 Timer::Closing(place, rank) => self.closed(place, rank, now),
                 Timer::Recall(call, file) => self.recall_is_late(call, file, now),
                 Timer::Look => self.look_at_leased(now),
+                Timer::LockTurn => self.lock_turn_is_over(now),
                 Timer::Stop => self.stopped(),
             }
         }

@@ -57,6 +57,10 @@ pub(super) fn execute(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
         | Call::InputReady
         | Call::Print(_)
         | Call::PrintNothing
+        | Call::Lock { .. }
+        | Call::LockNothing { .. }
+        | Call::Unlock(_)
+        | Call::TestLock(_)
         | Call::Allocate { .. }
         | Call::Synchronise { .. } => return Err(Errno::INVAL),
     };

@@ -178,7 +178,7 @@ impl Machine {
                 }
                 None => About::Nothing,
             },
-            Outside::Names(Call::Close(handle)) if has_leases => About::Close(*handle),
+            Outside::Names(Call::Close(handle)) => About::Close(*handle),
             Outside::Names(call @ Call::Stat { .. }) if has_leases => About::Look(call.clone()),
             _ => About::Nothing,
         };
@@ -245,6 +245,7 @@ impl Machine {
             let status = if let (Reply::Status(status), _) = &answer { Some(status) } else { None };
             let party = Self::party(call.identity.node, call.place, call.owner.job);
             self.closed_handle((party, call.owner), handle, status, now);
+            self.unlock_closed(call.owner, handle, now);
         }
         if call.stage == Stage::OnThread
             && let Some(job) = self.jobs.at(call.owner.job, call.place)
@@ -253,6 +254,9 @@ impl Machine {
             next.into_iter().flatten().for_each(|id| self.run(id));
         }
         if !call.is_answered {
+            if let (Reply::Opened { handle, status, .. }, _) = &answer {
+                self.may_be_locked(call.owner, *handle, status);
+            }
             self.answer(call.identity, call.request, answer, now);
         }
     }

@@ -115,6 +115,11 @@ impl Job {
         self.spec.leases
     }
 
+    /// Whether all of its ranks are on this pset.
+    pub(super) fn is_all_here(&self) -> bool {
+        self.ranks.count() >= self.spec.size as usize
+    }
+
     /// Whether it has ranks on a node, ended or not.
     pub(super) fn is_on(&self, node: NodeId) -> bool {
         self.ranks.on(node).is_some()

@@ -74,6 +74,7 @@ impl Machine {
         job.output.leave(owner.rank);
         self.owe_nothing(owner, place, now);
         self.closed_all(node, place, owner, now);
+        self.unlock_all(owner, now);
         if is_open {
             self.effects.push(Effect::Close { place, rank: owner.rank, node });
         }
@@ -107,7 +108,8 @@ impl Machine {
         self.tell_printers(id);
     }
 
-    fn notify(&mut self, owner: Owner, notice: &Notice) {
+    /// Says something to a rank's node.
+    pub(super) fn notify(&mut self, owner: Owner, notice: &Notice) {
         let rank = self.jobs.get(owner.job).and_then(|job| job.ranks.get(owner.rank));
         if let Some(node) = rank.map(|rank| rank.node) {
             self.notify_node(node, notice);

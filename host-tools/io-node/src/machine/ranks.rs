@@ -73,6 +73,11 @@ impl Ranks {
         self.all.values()
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.all.len()
+    }
+
     /// One of them.
     pub(super) fn get(&self, rank: Rank) -> Option<&RankState> {
         self.all.get(&rank)

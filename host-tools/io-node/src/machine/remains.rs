@@ -15,6 +15,8 @@ pub struct Remains {
     pub calls: usize,
     /// Ranks that have files open of which there may be leases, and such files that are waited for.
     pub files: usize,
+    /// Ranks that have anything open, and those that have locks of files or wait for some.
+    pub locks: usize,
     /// Ends of ranks that are not told.
     pub ends: usize,
     /// Files that nodes are to keep.
@@ -34,6 +36,7 @@ impl Machine {
             openings,
             calls: self.calls.count(),
             files: self.leases.count(),
+            locks: self.locks.count(),
             ends: self.closing.count(),
             keeps: self.keeps.count(),
             regions: self.regions.count(),

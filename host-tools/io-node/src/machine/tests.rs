@@ -13,6 +13,7 @@ use coppice_protocol::world::{JobKey, NodeRange, World};
 
 mod frames;
 mod leases;
+mod locks;
 mod together;
 
 use super::effect::PlaceId;

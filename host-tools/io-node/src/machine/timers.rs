@@ -27,6 +27,8 @@ pub(super) enum Timer {
     Recall(CallId, FileId),
     /// Files of which nodes have leases are looked at.
     Look,
+    /// Somebody's turn to lock a file is over.
+    LockTurn,
     /// The I/O node ends, whoever has heard of it.
     Stop,
 }

@@ -18,29 +18,40 @@ const NOW: Now = Now { ns: 0, realtime_ns: 1_000_000_000_000 };
 type Heard = (Vec<(u64, Reply, Vec<u8>)>, Vec<u64>);
 
 /// Two nodes with a rank each.
-struct Two {
-    machine: Machine,
-    wires: Vec<[Wire; 2]>,
+pub(super) struct Two {
+    pub(super) machine: Machine,
+    pub(super) wires: Vec<[Wire; 2]>,
     said: u64,
     /// Calls that the disk was to make and has not.
     disk: Vec<(CallId, Call)>,
     size: u64,
     handles: u32,
+    /// What else nodes were told.
+    pub(super) told: Vec<Notice>,
 }
 
 impl Two {
-    fn new() -> Self {
-        let mut machine = Machine::default();
-        let wires = (0..2).map(|number| ready(&mut machine, number)).collect();
+    pub(super) fn new() -> Self {
+        Self::of_job(2)
+    }
+
+    /// The same of a job of so many ranks, of which the others are at another I/O node.
+    pub(super) fn of_job(size: u32) -> Self {
         let member =
             |node: u32| Member { node: NodeId(node), first: Rank(node), count: 1, use_retained: false, restore: None };
-        let world = World::new(JobKey([7; 32]), 1, (0..2).map(NodeId));
-        start_this(&mut machine, StartJob { size: 2, members: vec![member(0), member(1)], world, ..job() });
-        Self { machine, wires, said: 0, disk: Vec::new(), size: 5, handles: 0 }
+        let world = World::new(JobKey([7; 32]), 1, (0..size).map(NodeId));
+        Self::with(StartJob { size, members: vec![member(0), member(1)], world, ..job() })
+    }
+
+    fn with(job: StartJob) -> Self {
+        let mut machine = Machine::default();
+        let wires = (0..2).map(|number| ready(&mut machine, number)).collect();
+        start_this(&mut machine, job);
+        Self { machine, wires, said: 0, disk: Vec::new(), size: 5, handles: 0, told: Vec::new() }
     }
 
     /// A node's rank makes a call. Which it is.
-    fn say(&mut self, node: u32, call: Call) -> u64 {
+    pub(super) fn say(&mut self, node: u32, call: Call) -> u64 {
         self.said += 1;
         let id = RequestId::new(self.said as usize % 8, self.said).to_frame();
         let owner = Owner { job: JOB, rank: Rank(node) };
@@ -56,7 +67,7 @@ impl Two {
     }
 
     /// The disk does what there is to do. What it was.
-    fn work(&mut self) -> Vec<Call> {
+    pub(super) fn work(&mut self) -> Vec<Call> {
         let mut made = Vec::new();
         loop {
             while let Some(effect) = self.machine.next_effect() {
@@ -85,7 +96,7 @@ impl Two {
     }
 
     /// What a node hears: answers, and what it is asked to give back.
-    fn hear(&mut self, node: u32) -> (Vec<(u64, Reply)>, Vec<u64>) {
+    pub(super) fn hear(&mut self, node: u32) -> (Vec<(u64, Reply)>, Vec<u64>) {
         let (replies, recalls) = self.hear_all(node);
         (replies.into_iter().map(|(id, reply, _)| (id, reply)).collect(), recalls)
     }
@@ -101,7 +112,7 @@ impl Two {
             if frame.id == ship::NOTICE_ID {
                 match frame.message().expect("a notice") {
                     Notice::Recall { job: JOB, file: FILE, number } => recalls.push(number),
-                    other => panic!("{other:?}"),
+                    other => self.told.push(other),
                 }
             } else {
                 replies.push((frame.id, frame.message().expect("a reply"), frame.bulk));
@@ -110,13 +121,13 @@ impl Two {
         (replies, recalls)
     }
 
-    fn open(&mut self, node: u32, flags: u32) -> u64 {
+    pub(super) fn open(&mut self, node: u32, flags: u32) -> u64 {
         let at = Location { directory: None, path: "/a".into() };
         self.say(node, Call::Open { at, flags, mode: 0 })
     }
 
     /// A file that is opened at once.
-    fn opened(&mut self, node: u32, flags: u32) -> (Handle, Option<Grant>) {
+    pub(super) fn opened(&mut self, node: u32, flags: u32) -> (Handle, Option<Grant>) {
         let id = self.open(node, flags);
         self.work();
         match &self.hear(node).0[..] {
@@ -125,7 +136,7 @@ impl Two {
         }
     }
 
-    fn give_back(&mut self, node: u32, number: u64) {
+    pub(super) fn give_back(&mut self, node: u32, number: u64) {
         self.say(node, Call::Return { file: FILE, number });
         self.work();
     }
@@ -315,9 +326,6 @@ fn a_short_file_comes_with_its_lease_and_with_nothing_else() {
 
 #[test]
 fn a_job_without_leases_gets_none() {
-    let mut machine = Machine::default();
-    let wires = (0..2).map(|number| ready(&mut machine, number)).collect();
-    start_this(&mut machine, StartJob { leases: false, ..job() });
-    let mut two = Two { machine, wires, said: 0, disk: Vec::new(), size: 5, handles: 0 };
+    let mut two = Two::with(StartJob { leases: false, ..job() });
     assert_eq!(two.opened(0, WRITE | CUT).1, None);
 }
