@@ -7,13 +7,15 @@
 //! executed, and its reply is thrown away.
 //!
 //! **People.** Nothing waits at the I/O node for people. Who cannot print, or finds no input, is told so at once, waits
-//! here at a [`Bell`], and tries again when the I/O node has it rung. Such waits hold no place.
+//! here at a [`Bell`], and tries again when the I/O node has it rung; so does who waits for another's lock. Such waits
+//! hold no place.
 //!
 //! **Lost connections.** When the connection breaks, [`Ship::keep_connected`] makes a new one, on which all requests
 //! that are under way are said again; the I/O node makes none of them twice. Only if no connection comes within
 //! [`SHIP_CONNECT_WAIT_NS`](crate::limits::SHIP_CONNECT_WAIT_NS) do calls fail, with `EIO`.
 
 mod bell;
+mod locking;
 mod pages;
 mod pending;
 mod print;
@@ -32,6 +34,7 @@ use coppice_protocol::ship::{Call, NOTICE_ID, Notice, Owner, Request};
 use spin::Once;
 
 pub(crate) use self::bell::{Bell, Bells};
+pub(crate) use self::locking::Locking;
 pub(crate) use self::pages::ProgramFile;
 pub use self::pending::Answer;
 pub(crate) use self::pending::Taker;
@@ -130,7 +133,7 @@ impl Ship {
     fn hear(&self, frame: Frame) {
         if frame.id == NOTICE_ID {
             match frame.message() {
-                Ok(ref notice @ (Notice::Output(owner) | Notice::Input(owner))) => {
+                Ok(ref notice @ (Notice::Output(owner) | Notice::Input(owner) | Notice::Lock(owner))) => {
                     self.shared.state.lock().ring(owner, notice);
                 }
                 Ok(Notice::Recall { job, file, number }) => self.recall(job, file, number),

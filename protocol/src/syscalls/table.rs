@@ -55,7 +55,7 @@ macro_rules! for_each_call {
             30 SHMAT shmat(Unknown) Int, Absent, Waits;
             31 SHMCTL shmctl(Unknown) Int, Absent, Waits;
             32 DUP dup(Fd) Fd, AtOnce, Waits;
-            33 DUP2 dup2(Fd, Fd) Fd, AtOnce, Waits;
+            33 DUP2 dup2(Fd, Fd) Fd, Tried, Waits;
             34 PAUSE pause() Int, Node, Fails;
             35 NANOSLEEP nanosleep(Time, Pointer) Int, Node, Fails;
             36 GETITIMER getitimer(ITIMER, Pointer) Int, AtOnce, Waits;
@@ -100,8 +100,8 @@ macro_rules! for_each_call {
             70 MSGRCV msgrcv(Unknown) Int, Absent, Waits;
             71 MSGCTL msgctl(Unknown) Int, Absent, Waits;
             72 FCNTL fcntl(Fd, FCNTL, OfFcntl) Int, Tried, Restarts
-                "locks in jobs of one rank (`ENOLCK` in others); no leases, no signals (`F_SETOWN` changes \
-                 nothing)";
+                "locks hold between ranks of one pset, of files and directories of the host; no leases, no signals \
+                 (`F_SETOWN` changes nothing)";
             73 FLOCK flock(Fd, LOCK) Int, Tried, Restarts "as fcntl's locks";
             74 FSYNC fsync(Fd) Int, Shipped, Waits;
             75 FDATASYNC fdatasync(Fd) Int, Shipped, Waits;
@@ -336,7 +336,7 @@ macro_rules! for_each_call {
                 "readiness is told of all threads of the process together";
             290 EVENTFD2 eventfd2(Uint, NEW_EVENT) Fd, AtOnce, Waits;
             291 EPOLL_CREATE1 epoll_create1(NEW_EPOLL) Fd, AtOnce, Waits;
-            292 DUP3 dup3(Fd, Fd, NEW_FD) Fd, AtOnce, Waits;
+            292 DUP3 dup3(Fd, Fd, NEW_FD) Fd, Tried, Waits;
             293 PIPE2 pipe2(Pair, NEW_FD) Int, AtOnce, Waits "without `O_NOTIFICATION_PIPE`";
             294 INOTIFY_INIT1 inotify_init1(Unknown) Int, Absent, Waits;
             295 PREADV preadv(Fd, OutIovec(2), Int, Long) Int, Shipped, Waits;
@@ -394,7 +394,7 @@ macro_rules! for_each_call {
             433 FSPICK fspick(Unknown) Int, Absent, Waits;
             434 PIDFD_OPEN pidfd_open(Unknown) Int, Absent, Waits;
             435 CLONE3 clone3(Pointer, Size) Int, Absent, Waits;
-            436 CLOSE_RANGE close_range(Uint, Uint, CLOSE_RANGE) Int, AtOnce, Waits;
+            436 CLOSE_RANGE close_range(Uint, Uint, CLOSE_RANGE) Int, Tried, Waits;
             437 OPENAT2 openat2(At, Path, Pointer, Size) Fd, Shipped, Waits
                 "ways of following a path are `ENOSYS`, but for \"no magic links\"";
             438 PIDFD_GETFD pidfd_getfd(Unknown) Int, Absent, Waits;

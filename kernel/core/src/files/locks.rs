@@ -1,17 +1,24 @@
 //! Locks of files: those of ranges (fcntl(2)) and of whole files (flock(2)).
 //!
-//! They hold within a process. It has the locks of ranges it asks for itself, and its open files have those that were
-//! asked for in their name: who has a lock never stands in its own way.
+//! A process has the locks of ranges it asks for itself, and its open files have those that were asked for in their
+//! name: who has a lock never stands in its own way. Locks of files at the I/O node are had there, where those of all
+//! ranks are ([`coppice_protocol::lock`]); here is written down which the process has, so that it is known what is to be
+//! unlocked when something is closed, and what a checkpoint has to have. Others hold within the process.
 
 pub(crate) mod record;
+mod shipped;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::Waker;
 
+use coppice_protocol::lock::{Span, Spans};
+use coppice_protocol::ship::Handle;
+
 use super::open_file::{Object, OpenFile};
 use super::readiness::Watchers;
+use super::turns::Turns;
 use crate::errno::Errno;
 use crate::limits::{LOCK_BYTES, LOCKS_FREE, LOCKS_MAX};
 use crate::memory::FileIdentity;
@@ -65,101 +72,86 @@ pub(crate) struct RangeLock {
     pub(crate) file: LockedFile,
     /// Who has it.
     pub(crate) owner: LockOwner,
-    /// First byte.
-    pub(crate) first: u64,
-    /// Last byte.
-    pub(crate) last: u64,
-    /// Nobody else may have one of any of its bytes; else others may have such as this.
-    pub(crate) exclusive: bool,
+    /// Which bytes.
+    pub(crate) span: Span,
 }
 
 impl RangeLock {
-    fn is_of(&self, other: &Self) -> bool {
-        self.file == other.file && self.owner == other.owner
+    /// One of a file that is open.
+    pub(crate) fn of(file: &OpenFile, owner: LockOwner, span: Span) -> Self {
+        Self { file: LockedFile::of(file), owner, span }
     }
+}
 
-    fn overlaps(&self, other: &Self) -> bool {
-        self.file == other.file && self.first <= other.last && other.first <= self.last
-    }
-
-    fn conflicts(&self, other: &Self) -> bool {
-        self.owner != other.owner && self.overlaps(other) && (self.exclusive || other.exclusive)
-    }
-
-    /// Whether both are one lock: of one kind, with no byte between them.
-    fn continues(&self, next: &Self) -> bool {
-        let touches = self.last.checked_add(1).is_none_or(|behind| behind >= next.first);
-        self.is_of(next) && self.exclusive == next.exclusive && touches
-    }
+/// What an owner has locked of a file.
+struct Ranges {
+    file: LockedFile,
+    owner: LockOwner,
+    /// Where it is at the I/O node, if it is there: an open file by which it was locked. It is open, or there would be
+    /// no lock.
+    handle: Option<Handle>,
+    spans: Spans,
 }
 
 /// A lock of a whole file.
 struct FileLock {
     file: LockedFile,
     owner: LockOwner,
+    /// As with ranges.
+    handle: Option<Handle>,
     exclusive: bool,
 }
 
 struct State {
-    /// Those of one owner and file lie together, in the order of their bytes.
-    ranges: Vec<RangeLock>,
+    ranges: Vec<Ranges>,
     files: Vec<FileLock>,
     charged: Counted,
 }
 
 impl State {
+    fn count(&self) -> usize {
+        self.ranges.iter().map(|ranges| ranges.spans.count()).sum::<usize>() + self.files.len()
+    }
+
     /// Sees to it that there may be so many more.
     fn make_room(&mut self, more: usize) -> Result<(), Errno> {
-        let count = self.ranges.len() + self.files.len() + more;
+        let count = self.count() + more;
         if count > LOCKS_MAX || self.charged.cover(count).is_err() {
             return Err(Errno::ENOLCK);
         }
-        let room = self.ranges.try_reserve(more).and_then(|()| self.files.try_reserve(more));
+        let room = self.ranges.try_reserve(1).and_then(|()| self.files.try_reserve(1));
         room.map_err(|_| Errno::ENOLCK)
     }
 
-    /// Takes a range away from its owner's locks. Gives where in the list they are, or would be.
-    fn cut(&mut self, range: &RangeLock) -> usize {
-        let start = self.ranges.iter().position(|lock| lock.is_of(range)).unwrap_or(self.ranges.len());
-        let mut at = start;
-        while let Some(lock) = self.ranges.get(at).copied().filter(|lock| lock.is_of(range)) {
-            if !lock.overlaps(range) {
-                at += 1;
-                continue;
-            }
-            self.ranges.remove(at);
-            if lock.first < range.first {
-                self.ranges.insert(at, RangeLock { last: range.first - 1, ..lock });
-                at += 1;
-            }
-            if lock.last > range.last {
-                self.ranges.insert(at, RangeLock { first: range.last + 1, ..lock });
-                at += 1;
-            }
-        }
-        start
+    /// What its owner has of its file.
+    fn own(&mut self, lock: &RangeLock) -> Option<&mut Ranges> {
+        self.ranges.iter_mut().find(|ranges| ranges.file == lock.file && ranges.owner == lock.owner)
     }
 
-    /// Puts a lock where nothing of its owner's is, among those from `at` on.
-    fn insert(&mut self, mut at: usize, range: RangeLock) {
-        let is_before = |lock: &RangeLock| lock.is_of(&range) && lock.first < range.first;
-        while self.ranges.get(at).is_some_and(is_before) {
-            at += 1;
+    fn in_the_way(&self, lock: &RangeLock) -> Option<RangeLock> {
+        let mut others = self.ranges.iter().filter(|other| other.file == lock.file && other.owner != lock.owner);
+        others.find_map(|other| {
+            Some(RangeLock { owner: other.owner, span: other.spans.in_the_way(&lock.span)?, ..*lock })
+        })
+    }
+
+    fn lock(&mut self, lock: &RangeLock, handle: Option<Handle>) -> Result<(), Errno> {
+        // One may become two, with another between them.
+        self.make_room(2)?;
+        if self.own(lock).is_none() {
+            self.ranges.push(Ranges { file: lock.file, owner: lock.owner, handle, spans: Spans::new() });
         }
-        self.ranges.insert(at, range);
-        // With the one behind it, and with the one before it.
-        for at in [Some(at), at.checked_sub(1)].into_iter().flatten() {
-            if let [one, next, ..] = self.ranges.get_mut(at..).unwrap_or_default()
-                && one.continues(next)
-            {
-                one.last = one.last.max(next.last);
-                self.ranges.remove(at + 1);
-            }
+        if let Some(own) = self.own(lock) {
+            own.handle = handle;
+            own.spans.reserve().map_err(|_| Errno::ENOLCK)?;
+            own.spans.lock(lock.span);
         }
+        Ok(())
     }
 
     fn settle(&mut self) {
-        let count = self.ranges.len() + self.files.len();
+        self.ranges.retain(|ranges| ranges.spans.count() > 0);
+        let count = self.count();
         self.charged.settle(count);
     }
 }
@@ -171,6 +163,10 @@ pub(crate) struct Locks {
     watchers: Watchers,
     /// Whether there was ever one: most processes need not look.
     any: AtomicBool,
+    /// Whose turn it is to change one at the I/O node: so what is known here is as it is there.
+    turns: Turns,
+    /// It is not known what was done at the I/O node: the process may have locks there that are not known here.
+    is_unsure: AtomicBool,
 }
 
 impl Locks {
@@ -183,6 +179,8 @@ impl Locks {
             state: Mutex::new(LockLevel::OpenFile, state),
             watchers: Watchers::new(quota),
             any: AtomicBool::new(false),
+            turns: Turns::new(),
+            is_unsure: AtomicBool::new(false),
         })
     }
 
@@ -195,31 +193,31 @@ impl Locks {
     }
 
     /// The first lock that stands in the way of this one.
-    pub(crate) fn in_the_way(&self, range: &RangeLock) -> Option<RangeLock> {
-        self.state.lock().ranges.iter().find(|lock| lock.conflicts(range)).copied()
+    pub(crate) fn in_the_way(&self, lock: &RangeLock) -> Option<RangeLock> {
+        self.state.lock().in_the_way(lock)
     }
 
     /// The first lock of its owner's in this range.
-    pub(crate) fn own(&self, range: &RangeLock) -> Option<RangeLock> {
-        self.state.lock().ranges.iter().find(|lock| lock.is_of(range) && lock.overlaps(range)).copied()
+    pub(crate) fn own(&self, lock: &RangeLock) -> Option<RangeLock> {
+        let mut state = self.state.lock();
+        let span = state.own(lock)?.spans.within(lock.span.first, lock.span.last).first().copied()?;
+        Some(RangeLock { span, ..*lock })
     }
 
     /// Gives a range another lock of its owner's.
     ///
     /// # Errors
     /// `EAGAIN`: another lock is in the way. `ENOLCK`: there are too many.
-    pub(crate) fn lock(&self, range: RangeLock) -> Result<(), Errno> {
+    pub(crate) fn lock(&self, lock: &RangeLock) -> Result<(), Errno> {
         {
             let mut state = self.state.lock();
-            if state.ranges.iter().any(|lock| lock.conflicts(&range)) {
+            if state.in_the_way(lock).is_some() {
                 return Err(Errno::EAGAIN);
             }
-            // One may become two, with another between them.
-            state.make_room(2)?;
             self.any.store(true, Ordering::Relaxed);
-            let at = state.cut(&range);
-            state.insert(at, range);
+            let done = state.lock(lock, None);
             state.settle();
+            done?;
         }
         // What was exclusive may be so no more.
         self.watchers.notify();
@@ -230,11 +228,14 @@ impl Locks {
     ///
     /// # Errors
     /// `ENOLCK`: two would be left of one, and that is one too many.
-    pub(crate) fn unlock(&self, range: &RangeLock) -> Result<(), Errno> {
+    pub(crate) fn unlock(&self, lock: &RangeLock) -> Result<(), Errno> {
         {
             let mut state = self.state.lock();
             state.make_room(1)?;
-            state.cut(range);
+            if let Some(own) = state.own(lock) {
+                own.spans.reserve().map_err(|_| Errno::ENOLCK)?;
+                own.spans.unlock(lock.span.first, lock.span.last);
+            }
             state.settle();
         }
         self.watchers.notify();
@@ -261,7 +262,7 @@ impl Locks {
             if state.files.iter().any(|lock| lock.file == locked && (lock.exclusive || exclusive)) {
                 (Err(Errno::EAGAIN), has_freed)
             } else {
-                state.files.push(FileLock { file: locked, owner, exclusive });
+                state.files.push(FileLock { file: locked, owner, handle: None, exclusive });
                 (Ok(()), has_freed)
             }
         };
@@ -292,7 +293,7 @@ impl Locks {
         self.forget(|lock| lock.owner == owner, |lock| lock.owner == owner);
     }
 
-    fn forget(&self, ranges: impl Fn(&RangeLock) -> bool, files: impl Fn(&FileLock) -> bool) {
+    fn forget(&self, ranges: impl Fn(&Ranges) -> bool, files: impl Fn(&FileLock) -> bool) {
         {
             let mut state = self.state.lock();
             state.ranges.retain(|lock| !ranges(lock));
@@ -307,6 +308,8 @@ impl Locks {
 mod tests {
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
+    use coppice_protocol::lock::Span;
+
     use super::{LockOwner, LockedFile, Locks, RangeLock};
     use crate::errno::Errno;
     use crate::quota::tests::quota;
@@ -315,22 +318,22 @@ mod tests {
 
     fn range(owner: u8, first: u64, last: u64, exclusive: bool) -> RangeLock {
         let owner = if owner == 0 { LockOwner::Process } else { LockOwner::File(owner.into()) };
-        RangeLock { file: LockedFile::Anonymous, owner, first, last, exclusive }
+        RangeLock { file: LockedFile::Anonymous, owner, span: Span { first, last, exclusive } }
     }
 
     #[test]
     fn locks_are_cut_and_joined() {
         let locks = Locks::new(&quota());
-        assert_eq!(locks.lock(range(0, 0, 9, true)), Ok(()));
+        assert_eq!(locks.lock(&range(0, 0, 9, true)), Ok(()));
         assert_eq!(locks.unlock(&range(0, 4, 5, true)), Ok(()));
         assert_eq!(locks.in_the_way(&range(1, 4, 5, true)), None);
         assert_eq!(locks.in_the_way(&range(1, 5, 6, false)), Some(range(0, 6, 9, true)));
-        assert_eq!(locks.lock(range(0, 4, 5, true)), Ok(()));
+        assert_eq!(locks.lock(&range(0, 4, 5, true)), Ok(()));
         assert_eq!(locks.in_the_way(&range(1, 9, u64::MAX, false)), Some(range(0, 0, 9, true)));
-        assert_eq!(locks.lock(range(1, 9, 9, false)), Err(Errno::EAGAIN));
-        assert_eq!(locks.lock(range(0, 8, 9, false)), Ok(()));
-        assert_eq!(locks.lock(range(1, 9, 9, false)), Ok(()));
-        assert_eq!(locks.lock(range(0, 9, 9, true)), Err(Errno::EAGAIN));
+        assert_eq!(locks.lock(&range(1, 9, 9, false)), Err(Errno::EAGAIN));
+        assert_eq!(locks.lock(&range(0, 8, 9, false)), Ok(()));
+        assert_eq!(locks.lock(&range(1, 9, 9, false)), Ok(()));
+        assert_eq!(locks.lock(&range(0, 9, 9, true)), Err(Errno::EAGAIN));
     }
 
     proptest! {
@@ -349,7 +352,7 @@ mod tests {
                 let is_refused = kind.is_some_and(|kind| {
                     others.any(|index| table[index][bytes.clone()].iter().flatten().any(|had| *had || kind))
                 });
-                let done = if kind.is_some() { locks.lock(asked) } else { locks.unlock(&asked) };
+                let done = if kind.is_some() { locks.lock(&asked) } else { locks.unlock(&asked) };
                 prop_assert_eq!(done.is_err(), is_refused);
                 if done.is_ok() {
                     table[usize::from(owner)][bytes].fill(kind);
@@ -357,7 +360,7 @@ mod tests {
                 for (owner, had) in table.iter().enumerate() {
                     for (at, had) in had.iter().enumerate() {
                         let at = range(owner as u8, at as u64, at as u64, false);
-                        prop_assert_eq!(locks.own(&at).map(|lock| lock.exclusive), *had);
+                        prop_assert_eq!(locks.own(&at).map(|lock| lock.span.exclusive), *had);
                     }
                 }
             }

@@ -107,5 +107,7 @@ async fn make(order: &Order, from: Restore, facts: Facts, seat: &Seat) -> Result
     let made = Made { process, threads, charge, stood_ns };
     let source = (&made.process.client, region.as_deref());
     checkpoint::place_pages(&pages, source, &made.process.space).await.map_err(said)?;
+    let locked = made.process.locks.lock_again(&made.process.client).await;
+    locked.map_err(|errno| format!("a file that it had locked cannot be locked again: {errno}"))?;
     Ok((made, longer))
 }

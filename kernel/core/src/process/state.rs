@@ -104,7 +104,7 @@ impl Identity {
             job: launch.job,
             rank: launch.rank,
             size: launch.size,
-            pid: PROCESS_IDS.0.saturating_add(launch.rank.0).min(PROCESS_IDS.1),
+            pid: Self::pid_of(launch.rank),
             user: launch.user,
             group: launch.group,
             program: launch.program,
@@ -113,6 +113,11 @@ impl Identity {
             arguments: launch.arguments.clone(),
             core_file: launch.core_file,
         }
+    }
+
+    /// The process id of a rank.
+    pub(crate) fn pid_of(rank: Rank) -> u32 {
+        PROCESS_IDS.0.saturating_add(rank.0).min(PROCESS_IDS.1)
     }
 
     /// What that takes of the heap, bytes.

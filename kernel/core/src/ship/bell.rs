@@ -1,7 +1,7 @@
-//! What wakes those who wait for people: the I/O node says when it is worth trying again.
+//! What wakes those who wait for people or for others' locks: the I/O node says when it is worth trying again.
 
 use crate::executor::WaitQueue;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Rung when something may have become possible that was refused before.
 pub(crate) struct Bell {
@@ -38,10 +38,14 @@ pub(crate) struct Bells {
     pub(crate) output: Bell,
     /// There is input.
     pub(crate) input: Bell,
+    /// A lock may be had.
+    pub(crate) lock: Bell,
+    /// How many waits for locks there were.
+    pub(super) lock_waits: AtomicU32,
 }
 
 impl Bells {
     pub(super) const fn new() -> Self {
-        Self { output: Bell::new(), input: Bell::new() }
+        Self { output: Bell::new(), input: Bell::new(), lock: Bell::new(), lock_waits: AtomicU32::new(0) }
     }
 }

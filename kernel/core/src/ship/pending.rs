@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    /// There is a connection: what was under way is sent again, and who waits for people asks again.
+    /// There is a connection: what was under way is sent again, and who waits for people or locks asks again.
     pub(super) fn connected(&mut self, link: Arc<Link>) {
         for (id, pending) in self.requests.again() {
             if let Err(error) = send(&link, id, pending) {
@@ -180,6 +180,7 @@ impl State {
         for rank in self.ranks.values() {
             rank.bells.output.ring();
             rank.bells.input.ring();
+            rank.bells.lock.ring();
         }
         self.send_waiting();
     }
@@ -213,12 +214,13 @@ impl State {
         Ok((true, taken))
     }
 
-    /// A rank can print again, or read.
+    /// A rank can print again, or read, or have a lock.
     pub(super) fn ring(&self, owner: Owner, notice: &Notice) {
         let Some(rank) = self.ranks.get(&owner) else { return };
         match notice {
             Notice::Output(_) => rank.bells.output.ring(),
             Notice::Input(_) => rank.bells.input.ring(),
+            Notice::Lock(_) => rank.bells.lock.ring(),
             Notice::Recall { .. } => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use coppice_protocol::syscalls as nr;
 
-pub(super) use super::descriptors::{close_range, dup, dup2, dup3};
+pub(super) use super::descriptors::dup;
 pub(super) use super::epoll::{control as epoll_ctl, create as epoll_create, create1 as epoll_create1};
 pub(super) use super::futex::{get_robust_list, set_robust_list};
 pub(super) use super::identity::{getgroups, group_of as getpgid, group_of as getsid, setpgid};
@@ -39,7 +39,7 @@ pub(super) mod tried {
     pub(in super::super) use crate::syscall::cached::{
         pread64_now as pread64, pwrite64_now as pwrite64, read_now as read, write_now as write,
     };
-    pub(in super::super) use crate::syscall::descriptors::close;
+    pub(in super::super) use crate::syscall::descriptors::{close, close_range, dup2, dup3};
     pub(in super::super) use crate::syscall::epoll::wait_now as epoll_wait;
     pub(in super::super) use crate::syscall::io_control::ioctl;
     pub(in super::super) use crate::syscall::locks::flock;

@@ -1,18 +1,27 @@
 //! Locks of files: fcntl(2)'s and flock(2)'s.
 //!
-//! They hold within a process ([`crate::files::locks`]). In a job of several ranks they would have to hold between
-//! nodes, which they do not: `ENOLCK`, rather than a lock that protects nothing. Processes on the host are not kept out
-//! in either case.
+//! Locks of files and directories at the I/O node hold between all ranks there, of all jobs ([`shipped`]). Those of what
+//! is the process's own hold within it ([`crate::files::locks`]). What ranks of one node have in common but not with
+//! others (`/dev/shm`, what the kernel makes) can be locked in a job of one rank only: else `ENOLCK`, rather than a lock
+//! that protects nothing. Processes on the host are not kept out in any case.
+
+mod shipped;
+
+use alloc::sync::Arc;
+
+use coppice_protocol::lock::Span;
 
 use super::Arguments;
 use crate::abi::{Record, i64_at, u16_at, u32_at};
 use crate::errno::Errno;
 use crate::executor::Phase;
-use crate::files::OpenFile;
-use crate::files::locks::{LockOwner, LockedFile, RangeLock};
+use crate::files::locks::{LockOwner, RangeLock};
 use crate::files::readiness::until_watched;
+use crate::files::{Object, OpenFile};
 use crate::process::signals::Patience;
 use crate::process::{Awaited, Caller, Immediate};
+
+pub(super) use self::shipped::let_go;
 
 const F_GETLK: u32 = 5;
 const F_SETLK: u32 = 6;
@@ -43,15 +52,15 @@ pub(super) fn is_about(command: u32) -> bool {
 }
 
 /// What a call asks for.
-struct Asked {
+struct Wanted {
     /// `F_RDLCK`, `F_WRLCK` or `F_UNLCK`.
     kind: u16,
-    range: RangeLock,
+    lock: RangeLock,
 }
 
-/// Looks at a `struct flock`, in the order that Linux does; `ENOLCK` if locks would have to hold between ranks. `end`
-/// is the file's length, if it is counted from there.
-fn parse(caller: Caller<'_>, a: &Arguments, file: &OpenFile, end: u64) -> Immediate<Asked> {
+/// Looks at a `struct flock`, in the order that Linux does; `ENOLCK` if it would have to hold between ranks and does
+/// not. `end` is the file's length, if it is counted from there.
+fn parse(caller: Caller<'_>, a: &Arguments, file: &OpenFile, end: u64) -> Immediate<Wanted> {
     let bytes: [u8; FLOCK_BYTES] = caller.get(a.get(2))?;
     let (kind, command) = (u16_at(&bytes, 0), a.uint(1));
     let is_open_files_own = matches!(command, F_OFD_GETLK | F_OFD_SETLK | F_OFD_SETLKW);
@@ -83,7 +92,7 @@ fn parse(caller: Caller<'_>, a: &Arguments, file: &OpenFile, end: u64) -> Immedi
     if is_open_files_own && u32_at(&bytes, 24) != 0 {
         return Err(Errno::EINVAL.into());
     }
-    alone(caller)?;
+    check(caller, file)?;
     let start = start.cast_unsigned();
     let (first, last) = match length {
         0 => (start, LAST),
@@ -92,61 +101,75 @@ fn parse(caller: Caller<'_>, a: &Arguments, file: &OpenFile, end: u64) -> Immedi
         _ => (start - length.unsigned_abs(), start - 1),
     };
     let owner = if is_open_files_own { LockOwner::file(file) } else { LockOwner::Process };
-    let range = RangeLock { file: LockedFile::of(file), owner, first, last, exclusive: kind == F_WRLCK };
-    Ok(Asked { kind, range })
+    let lock = RangeLock::of(file, owner, Span { first, last, exclusive: kind == F_WRLCK });
+    Ok(Wanted { kind, lock })
 }
 
 /// Sets or takes away a lock.
-fn set(caller: Caller<'_>, file: &OpenFile, asked: &Asked) -> Result<(), Errno> {
+fn set(caller: Caller<'_>, file: &OpenFile, wanted: &Wanted) -> Result<(), Errno> {
     let locks = &caller.process.locks;
-    if asked.kind == F_UNLCK {
-        return locks.unlock(&asked.range);
+    if wanted.kind == F_UNLCK {
+        return locks.unlock(&wanted.lock);
     }
-    if asked.range.owner != LockOwner::Process {
+    if wanted.lock.owner != LockOwner::Process {
         file.may_lock(locks);
     }
-    locks.lock(asked.range)
+    locks.lock(&wanted.lock)
 }
 
-/// Tells what stands in the way of a lock, or that nothing does. Who asks for no lock is told of its own.
-fn tell(caller: Caller<'_>, a: &Arguments, asked: &Asked) -> Immediate {
+/// A lock that stands in the way, and which process has it; of an open file's nobody says.
+struct Found {
+    span: Span,
+    process: u32,
+}
+
+/// Finds what stands in the way of a lock. Who asks for no lock finds its own.
+fn find(caller: Caller<'_>, wanted: &Wanted) -> Option<Found> {
     let locks = &caller.process.locks;
-    let found = if asked.kind == F_UNLCK { locks.own(&asked.range) } else { locks.in_the_way(&asked.range) };
+    let found = if wanted.kind == F_UNLCK { locks.own(&wanted.lock) } else { locks.in_the_way(&wanted.lock) };
+    found.map(|RangeLock { owner, span, .. }| {
+        let process = if owner == LockOwner::Process { caller.process.identity.pid } else { u32::MAX };
+        Found { span, process }
+    })
+}
+
+/// Tells what stands in the way of a lock, or that nothing does.
+fn tell(caller: Caller<'_>, a: &Arguments, found: Option<Found>) -> Immediate {
     let bytes: [u8; FLOCK_BYTES] = caller.get(a.get(2))?;
     let answer = Record::<FLOCK_BYTES>::new().raw(0, &bytes);
     let answer = match found {
         None => answer.u16(0, F_UNLCK),
-        Some(lock) => {
-            let length = if lock.last == LAST { 0 } else { lock.last - lock.first + 1 };
-            let process = match lock.owner {
-                LockOwner::Process => caller.process.identity.pid,
-                LockOwner::File(_) => u32::MAX,
-            };
-            let answer = answer.u16(0, if lock.exclusive { F_WRLCK } else { F_RDLCK }).u16(2, 0);
-            answer.u64(8, lock.first).u64(16, length).u32(24, process)
+        Some(Found { span: Span { first, last, exclusive }, process }) => {
+            let length = if last == LAST { 0 } else { last - first + 1 };
+            let answer = answer.u16(0, if exclusive { F_WRLCK } else { F_RDLCK }).u16(2, 0);
+            answer.u64(8, first).u64(16, length).u32(24, process)
         }
     };
     caller.put(a.get(2), answer.bytes())?;
     Ok(0)
 }
 
-fn try_control(caller: Caller<'_>, a: &Arguments, end: u64) -> Immediate {
-    let file = caller.process.files.lock().get(a.int(0))?;
+fn try_control(caller: Caller<'_>, a: &Arguments, file: &OpenFile, end: u64) -> Immediate {
     if file.is_path() {
         return Err(Errno::EBADF.into());
     }
-    let asked = parse(caller, a, &file, end)?;
+    let wanted = parse(caller, a, file, end)?;
     if matches!(a.uint(1), F_GETLK | F_OFD_GETLK) {
-        return tell(caller, a, &asked);
+        return tell(caller, a, find(caller, &wanted));
     }
-    set(caller, &file, &asked)?;
+    set(caller, file, &wanted)?;
     Ok(0)
 }
 
-/// fcntl(2) about a lock; `None` if it waits, or counts from the end of a file whose length must be asked for.
+/// fcntl(2) about a lock; `None` if it waits, or the I/O node must be asked.
 pub(super) fn control(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
     let waits = matches!(a.uint(1), F_SETLKW | F_OFD_SETLKW);
-    if waits || is_from_end(caller, a) { None } else { Some(try_control(caller, a, 0)) }
+    let file = match caller.file(a.int(0)) {
+        Ok(file) => file,
+        Err(errno) => return Some(Err(errno.into())),
+    };
+    let must_wait = waits || file.as_shipped().is_some() && !file.is_path() || is_from_end(caller, a);
+    if must_wait { None } else { Some(try_control(caller, a, &file, 0)) }
 }
 
 /// Whether it must be asked where the end is that a lock is counted from.
@@ -159,17 +182,26 @@ fn is_from_end(caller: Caller<'_>, a: &Arguments) -> bool {
 /// The same, waiting as long as it takes.
 pub(super) async fn control_waiting(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let file = caller.file(a.int(0))?;
-    let end = if is_from_end(caller, a) { file.size(caller.process).await? } else { 0 };
-    if !matches!(a.uint(1), F_SETLKW | F_OFD_SETLKW) {
-        return Ok(try_control(caller, a, end)?);
-    }
     if file.is_path() {
         return Err(Errno::EBADF.into());
     }
+    let end = if is_from_end(caller, a) { file.size(caller.process).await? } else { 0 };
     // Made sure of before it is looked at what is there.
     caller.read_array::<FLOCK_BYTES>(a.get(2)).await?;
-    let asked = parse(caller, a, &file, end)?;
-    wait(caller, || set(caller, &file, &asked)).await
+    let waits = matches!(a.uint(1), F_SETLKW | F_OFD_SETLKW);
+    if let Some(shipped) = file.as_shipped() {
+        let wanted = parse(caller, a, &file, end)?;
+        if matches!(a.uint(1), F_GETLK | F_OFD_GETLK) {
+            let found = shipped::find(caller, shipped.handle, &wanted).await?;
+            return Ok(tell(caller, a, found)?);
+        }
+        return shipped::set(caller, (&file, shipped.handle), &wanted, waits).await;
+    }
+    if !waits {
+        return Ok(try_control(caller, a, &file, end)?);
+    }
+    let wanted = parse(caller, a, &file, end)?;
+    wait(caller, || set(caller, &file, &wanted)).await
 }
 
 /// Makes attempts until one does not say that another lock is in the way.
@@ -183,8 +215,15 @@ async fn wait(caller: Caller<'_>, mut attempt: impl FnMut() -> Result<(), Errno>
     Ok(0)
 }
 
-fn alone(caller: Caller<'_>) -> Result<(), Errno> {
-    if caller.process.identity.size > 1 { Err(Errno::ENOLCK) } else { Ok(()) }
+/// Whether a lock of it holds between all who can have that open.
+fn check(caller: Caller<'_>, file: &OpenFile) -> Result<(), Errno> {
+    let is_everybodys = match &file.object {
+        Object::Device(_) | Object::Text(..) | Object::Asks(..) | Object::Counters(..) => true,
+        Object::Program(_) | Object::Special(_) | Object::Shared(_) | Object::Standard(_) => true,
+        Object::Shipped(_) | Object::Pipe(_) | Object::Pair(_) | Object::Socket(_) | Object::Netlink(_) => false,
+        Object::Event(_) | Object::Timer(_) | Object::Signals(_) | Object::Poller(_) | Object::Service(_) => false,
+    };
+    if is_everybodys && caller.process.identity.size > 1 { Err(Errno::ENOLCK) } else { Ok(()) }
 }
 
 const LOCK_SH: u32 = 1;
@@ -192,8 +231,8 @@ const LOCK_EX: u32 = 2;
 const LOCK_NB: u32 = 4;
 const LOCK_UN: u32 = 8;
 
-/// One attempt at flock(2).
-fn try_flock(caller: Caller<'_>, a: &Arguments) -> Result<(), Errno> {
+/// What flock(2) is about, and what it wants: an exclusive lock or another, or (`None`) none any more.
+fn parse_flock(caller: Caller<'_>, a: &Arguments) -> Result<(Arc<OpenFile>, Option<bool>), Errno> {
     let how = a.uint(1) & !LOCK_NB;
     if !matches!(how, LOCK_SH | LOCK_EX | LOCK_UN) {
         return Err(Errno::EINVAL);
@@ -202,19 +241,29 @@ fn try_flock(caller: Caller<'_>, a: &Arguments) -> Result<(), Errno> {
     if file.is_path() || how != LOCK_UN && !file.is_readable() && !file.is_writable() {
         return Err(Errno::EBADF);
     }
-    alone(caller)?;
-    let locks = &caller.process.locks;
-    if how == LOCK_UN {
-        locks.unlock_file(&file);
-        return Ok(());
-    }
-    file.may_lock(locks);
-    locks.lock_file(&file, how == LOCK_EX)
+    check(caller, &file)?;
+    Ok((file, (how != LOCK_UN).then_some(how == LOCK_EX)))
 }
 
-/// flock(2); `None` if it waits.
+/// One attempt at it, of what is not at the I/O node.
+fn try_flock(caller: Caller<'_>, file: &OpenFile, exclusive: Option<bool>) -> Result<(), Errno> {
+    let locks = &caller.process.locks;
+    let Some(exclusive) = exclusive else {
+        locks.unlock_file(file);
+        return Ok(());
+    };
+    file.may_lock(locks);
+    locks.lock_file(file, exclusive)
+}
+
+/// flock(2); `None` if it waits, or the I/O node must be asked.
 pub(super) fn flock(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
-    match try_flock(caller, a) {
+    let done = match parse_flock(caller, a) {
+        Ok((file, _)) if file.as_shipped().is_some() => return None,
+        Ok((file, exclusive)) => try_flock(caller, &file, exclusive),
+        Err(errno) => Err(errno),
+    };
+    match done {
         Err(Errno::EAGAIN) if a.uint(1) & LOCK_NB == 0 => None,
         done => Some(done.map(|()| 0).map_err(Into::into)),
     }
@@ -222,5 +271,12 @@ pub(super) fn flock(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
 
 /// The same, waiting as long as it takes.
 pub(super) async fn flock_waiting(caller: Caller<'_>, a: &Arguments) -> Awaited {
-    wait(caller, || try_flock(caller, a)).await
+    let (file, exclusive) = parse_flock(caller, a)?;
+    match file.as_shipped() {
+        Some(shipped) => {
+            let waits = a.uint(1) & LOCK_NB == 0;
+            shipped::flock(caller, (&file, shipped.handle), exclusive, waits).await
+        }
+        None => wait(caller, || try_flock(caller, &file, exclusive)).await,
+    }
 }

@@ -11,6 +11,7 @@ mod hostile;
 mod interfaces;
 mod kept;
 mod likeness;
+mod locks;
 mod mapped;
 mod nested;
 mod netlink;

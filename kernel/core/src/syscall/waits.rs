@@ -5,7 +5,9 @@ use coppice_protocol::syscalls as nr;
 pub(super) use super::attributes::{
     chmod, fallocate, fchmod, fchmodat, fchmodat2, ftruncate, sync_file_range, truncate, utime, utimensat, utimes,
 };
-pub(super) use super::descriptors::close_written as close;
+pub(super) use super::descriptors::{
+    close_range_waiting as close_range, close_written as close, dup2_waiting as dup2, dup3_waiting as dup3,
+};
 pub(super) use super::directories::{getdents64, mkdir, mkdirat, rmdir};
 pub(super) use super::epoll::{pwait as epoll_pwait, pwait2 as epoll_pwait2, wait as epoll_wait};
 pub(super) use super::io_control::bytes_readable as ioctl;

@@ -3,9 +3,10 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use coppice_protocol::lock::Span;
 use serde::{Deserialize, Serialize};
 
-use super::{FileLock, LockOwner, LockedFile, Locks, RangeLock};
+use super::{FileLock, LockOwner, LockedFile, Locks, RangeLock, Ranges};
 use crate::files::open_file::OpenFile;
 use crate::files::record::{BadFiles, Catalogue, NotMade, Number};
 use crate::sync::atomic::Ordering;
@@ -24,9 +25,7 @@ struct RangeRecord {
     file: Number,
     /// `None`: the process.
     owner: Option<Number>,
-    first: u64,
-    last: u64,
-    exclusive: bool,
+    span: Span,
 }
 
 /// A lock of a whole file.
@@ -44,17 +43,22 @@ impl Locks {
             LockOwner::Process => Some(None),
             LockOwner::File(address) => catalogue.number_at(address).map(Some),
         };
-        let range = |lock: &RangeLock| {
-            let file = catalogue.number_where(|file| LockedFile::of(file) == lock.file)?;
-            let owner = owner(lock.owner)?;
-            Some(RangeRecord { file, owner, first: lock.first, last: lock.last, exclusive: lock.exclusive })
+        let ranges = |lock: &Ranges| {
+            // What is locked at the I/O node is locked by that open file.
+            let is_it = |file: &OpenFile| match lock.handle {
+                Some(handle) => file.as_shipped().is_some_and(|shipped| shipped.handle == handle),
+                None => LockedFile::of(file) == lock.file,
+            };
+            let (file, owner) = (catalogue.number_where(is_it)?, owner(lock.owner)?);
+            let range = move |span: &Span| RangeRecord { file, owner, span: *span };
+            Some(lock.spans.all().iter().map(range).collect::<Vec<_>>())
         };
         let file = |lock: &FileLock| {
             let LockOwner::File(address) = lock.owner else { return None };
             Some(FileLockRecord { owner: catalogue.number_at(address)?, exclusive: lock.exclusive })
         };
         LocksRecord {
-            ranges: state.ranges.iter().filter_map(range).collect(),
+            ranges: state.ranges.iter().filter_map(ranges).flatten().collect(),
             files: state.files.iter().filter_map(file).collect(),
         }
     }
@@ -65,15 +69,25 @@ impl Locks {
     /// [`NotMade`].
     pub(crate) fn make(&self, record: LocksRecord, files: &[Arc<OpenFile>]) -> Result<(), NotMade> {
         let file = |number: Number| files.get(number as usize).ok_or(BadFiles);
-        for RangeRecord { file: of, owner, first, last, exclusive } in record.ranges {
+        for RangeRecord { file: of, owner, span } in record.ranges {
             let owner = match owner {
                 None => LockOwner::Process,
                 Some(owner) => LockOwner::file(file(owner)?),
             };
-            self.lock(RangeLock { file: LockedFile::of(file(of)?), owner, first, last, exclusive })?;
+            let of = file(of)?;
+            let lock = RangeLock::of(of, owner, span);
+            match of.as_shipped() {
+                Some(shipped) => self.has_locked(&lock, shipped.handle)?,
+                None => self.lock(&lock)?,
+            }
+            self.any.store(true, Ordering::Relaxed);
         }
         for FileLockRecord { owner, exclusive } in record.files {
-            self.lock_file(file(owner)?, exclusive)?;
+            let owner = file(owner)?;
+            match owner.as_shipped() {
+                Some(_) => self.has_locked_file(owner, Some(exclusive))?,
+                None => self.lock_file(owner, exclusive)?,
+            }
             self.any.store(true, Ordering::Relaxed);
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! An I/O node that tests play: files in a table, output in a vector.
 
+mod locks;
+
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -10,6 +12,7 @@ use coppice_protocol::program::tree;
 use coppice_protocol::ship::{Call, FileStatus, Handle, Location, NOTICE_ID, Notice, Owner, Reply, Request, Stream};
 use spin::Mutex;
 
+use self::locks::PlayedLocks;
 use crate::errno::Errno;
 use crate::executor;
 use crate::net::testing::{Peer, Port};
@@ -51,6 +54,8 @@ pub(crate) struct World {
     pub(crate) version: u64,
     /// A lease that is wanted back, to be said.
     pub(crate) recall: Option<Notice>,
+    /// Who has locked what.
+    pub(crate) locks: PlayedLocks,
     /// Every call, as it came.
     pub(crate) calls: Vec<Call>,
 }
@@ -252,7 +257,8 @@ impl World {
     }
 
     fn is_anybody_waiting(&self) -> bool {
-        self.wants_input.is_some() || self.wants_output.is_some() || self.recall.is_some()
+        let wants = self.wants_input.is_some() || self.wants_output.is_some();
+        wants || self.recall.is_some() || self.locks.is_anybody_waiting()
     }
 
     /// What is to be said to those who wait.
@@ -262,8 +268,8 @@ impl World {
         {
             return Some(Notice::Input(owner));
         }
-        if let Some(recall) = self.recall.take() {
-            return Some(recall);
+        if let Some(notice) = self.recall.take().or_else(|| self.locks.notice()) {
+            return Some(notice);
         }
         let has_room = self.output_room.is_none_or(|room| room > 0);
         if has_room { self.wants_output.take().map(Notice::Output) } else { None }
@@ -301,7 +307,10 @@ pub(super) async fn play(port: Port, world: Arc<Mutex<World>>) {
             for frame in frames {
                 let request: Request = frame.message().expect("a request");
                 if !world.is_stuck(&request.call) {
-                    let answer = world.answer(request.call.clone(), frame.bulk);
+                    let answer = match world.lock(request.owner, &request.call) {
+                        Some(locked) => locked.map(|reply| (reply, Vec::new())),
+                        None => world.answer(request.call.clone(), frame.bulk),
+                    };
                     world.note(&request, &answer);
                     answers.push((frame.id, answer));
                 }

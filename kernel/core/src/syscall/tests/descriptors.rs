@@ -101,17 +101,3 @@ fn nothing_is_a_terminal() {
     assert_eq!(bench.call(nr::IOCTL, &[file, 0x541b, MEMORY]), 0);
     assert_eq!(bench.get(0, 4), 4_u32.to_le_bytes());
 }
-
-#[test]
-fn locks_hold_in_a_job_of_one_and_are_refused_in_others() {
-    let lock = [0_u8; 32];
-    for (size, expected) in [(1, 0), (2, error(Errno::ENOLCK))] {
-        let bench = Bench::with_size(size, &[("/a", b"x")]);
-        let file = bench.open("/a", flags::O_RDWR) as u64;
-        let at = bench.put(0x1000, &lock);
-        assert_eq!(bench.call(nr::FCNTL, &[file, 6, at]), expected);
-        assert_eq!(bench.call(nr::FLOCK, &[file, 2]), expected);
-        assert_eq!(bench.call(nr::FCNTL, &[file, 5, at]), expected);
-        assert_eq!(bench.get(0x1000, 1)[0], if size == 1 { 2 } else { 0 });
-    }
-}

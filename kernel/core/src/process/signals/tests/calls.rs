@@ -102,6 +102,26 @@ fn waits_for_people_are_interrupted() {
     }
 }
 
+/// Another rank has what it waits for.
+#[test]
+fn waits_for_locks_are_interrupted_or_made_again() {
+    const SETLKW: u64 = 7;
+    for (flags, restarts) in [(0, false), (SignalAction::RESTART, true)] {
+        let other = Bench::with_size(2, &[("/a", b"x")]);
+        let bench = other.sibling(None);
+        set(&bench, SIGUSR1, flags);
+        let [has, wants] = [&other, &bench].map(|bench| bench.open("/a", 2).cast_unsigned());
+        let [at, wanted] = [&other, &bench].map(|bench| bench.put(0x200, &[1, 0].repeat(16)[..2]));
+        assert_eq!((other.call(nr::FCNTL, &[has, SETLKW, at]), other.call(nr::FLOCK, &[has, 2])), (0, 0));
+        for (call, arguments) in [(nr::FCNTL, [wants, SETLKW, wanted]), (nr::FLOCK, [wants, 2, 0])] {
+            let interrupted = bench.wait_while(call, &arguments, |bench| send(bench, SIGUSR1));
+            assert_eq!(interrupted, if restarts { None } else { Some(error(Errno::EINTR)) });
+            assert_eq!(handled(&bench), [u64::from(SIGUSR1)]);
+        }
+        assert_eq!(bench.world.lock().lockers(), if restarts { 2 } else { 1 });
+    }
+}
+
 #[test]
 fn some_calls_are_never_made_again() {
     let bench = Bench::new(&[]);
