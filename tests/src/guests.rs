@@ -42,6 +42,8 @@ pub enum Toolchain {
     /// The compiler of the MPICH with OpenPMIx's client, from `cargo xtask mpich --pmi pmix`, with OpenMP; sources in
     /// `tests/guests/mpi`.
     MpichPmix,
+    /// gcc, glibc and Debian's SQLite.
+    Sqlite,
     /// gcc without a C library, laid out by the linker script beside the source, in `tests/guests/bare`.
     Bare,
 }
@@ -102,7 +104,7 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
     // Compiled beside its place and moved there, so that a test that is interrupted leaves no half program.
     let staged = output.with_extension("new");
     let mut command = match toolchain {
-        Toolchain::Glibc => compiler("gcc", &["-O2", "-Wall", "-static", "-no-pie"]),
+        Toolchain::Glibc | Toolchain::Sqlite => compiler("gcc", &["-O2", "-Wall", "-static", "-no-pie"]),
         Toolchain::GlibcPie => compiler("gcc", &["-O2", "-Wall", "-static-pie", "-fPIE"]),
         Toolchain::Musl => compiler("musl-gcc", &["-O2", "-Wall", "-static"]),
         Toolchain::Dynamic => compiler("gcc", &["-O2", "-Wall"]),
@@ -133,7 +135,10 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
         command.arg("-T").arg(&script);
     }
     command.arg(source).arg("-o").arg(&staged);
-    if matches!(toolchain, Toolchain::Glibc | Toolchain::GlibcPie | Toolchain::Musl) {
+    if toolchain == Toolchain::Sqlite {
+        command.arg("-lsqlite3");
+    }
+    if matches!(toolchain, Toolchain::Sqlite | Toolchain::Glibc | Toolchain::GlibcPie | Toolchain::Musl) {
         command.arg("-lm");
     }
     if toolchain == Toolchain::Pmix {

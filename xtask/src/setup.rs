@@ -24,6 +24,7 @@ const FOR_TESTS: &[Package] = &[
     Package { program: "/usr/lib/x86_64-linux-gnu/libc.a", name: "libc6-dev" },
     Package { program: "/usr/bin/g++", name: "g++" },
     Package { program: "/usr/bin/musl-gcc", name: "musl-tools" },
+    Package { program: "/usr/lib/x86_64-linux-gnu/libsqlite3.a", name: "libsqlite3-dev" },
     Package { program: "/usr/bin/strace", name: "strace" },
     Package { program: "/usr/bin/gdb", name: "gdb" },
     Package { program: "/usr/bin/tmux", name: "tmux" },

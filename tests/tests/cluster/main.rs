@@ -42,6 +42,7 @@ mod killed;
 mod leases;
 mod likeness;
 mod links;
+mod locks;
 mod metrics;
 mod mpi;
 mod mpi_ends;
