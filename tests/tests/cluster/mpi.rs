@@ -51,6 +51,8 @@ pub(crate) fn everything_is_right(cluster: &Cluster, ranks: u32, ranks_per_node:
     assert_eq!(said("io", &["/words"]), format!("io: {} bytes right\n", words(ranks).len()));
     assert!(std::fs::read(cluster.root().join("words")).expect("the file") == words(ranks));
 
+    assert_eq!(said("io_shared", &["/records"]), "io_shared: all right\n");
+
     let text = said("halo", &["96", "60", "/heat.ppm"]);
     assert!(text.starts_with("halo: 96 x 96 points in ") && text.ends_with("as computed serially\n"), "{text}");
     // The same program without MPI's starter, on this host, draws the same picture.
