@@ -277,9 +277,8 @@ impl Leaseholder for FileCache {
         let known = {
             let mut files = self.files.lock();
             let known = files.known.get(&identity).map(|known| Arc::clone(&known.file));
-            if known.as_ref().is_none_or(|known| known.lease() != Some(number)) {
-                files.void = files.void.max(number);
-            }
+            // Also if it is there: one before it may not be heard of yet.
+            files.void = files.void.max(number);
             known
         };
         match known {
@@ -320,5 +319,33 @@ impl Spare for FileCache {
     fn bytes(&self) -> u64 {
         let files = self.files.lock();
         files.known.values().map(|known| known.file.spare_pages() * PAGE_BYTES as u64).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coppice_protocol::lease::{FileId, Grant, Lease};
+    use coppice_protocol::ship::FileStatus;
+
+    use super::Leaseholder;
+    use crate::process::testing::Bench;
+
+    /// Two ranks of a node open a file at a time, and what comes for the first is looked at last.
+    #[test]
+    fn a_lease_that_was_given_back_is_not_had_by_an_earlier_one_that_comes_late() {
+        let bench = Bench::new(&[]);
+        let cache = &bench.process.job.cache;
+        let (id, status) =
+            (FileId { device: 1, inode: 2 }, FileStatus { device: 1, inode: 2, ..FileStatus::default() });
+        let opened = |number| {
+            let grant = Grant { lease: Lease::Sole, number, known: 1, version: number };
+            cache.opened(&status, Some((grant, &[])), cache.charge().expect("memory"))
+        };
+        let file = opened(2);
+        assert_eq!(file.lease(), Some(2));
+        cache.recall(&bench.process.client, id, 2);
+        assert_eq!(file.lease(), None);
+        assert_eq!(opened(1).lease(), None, "another writes to it by now");
+        assert_eq!(opened(3).lease(), Some(3));
     }
 }
