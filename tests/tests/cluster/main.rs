@@ -28,6 +28,7 @@ mod exhaustion;
 mod explain;
 mod faults;
 mod frozen;
+mod fsx;
 mod full_disk;
 mod guests;
 mod hostile;

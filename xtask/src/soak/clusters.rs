@@ -38,6 +38,7 @@ const KINDS: &[Kind] = &[
         ..Kind::new("likeness", "likeness::random_calls", 60)
     },
     Kind { unit: "seeds", endless: true, ..Kind::new("files", "leases::what_one_rank", 60) },
+    Kind { unit: "seeds", endless: true, ..Kind::new("fsx", "fsx::a_program", 60) },
     Kind::new("threads", "threads_endurance::", 90),
     Kind::new("retention", "retention_endurance::", 90),
     Kind { unit: "faults", endless: true, ..Kind::new("storm", "storm::", 60) },
