@@ -27,6 +27,7 @@ mod every_write;
 mod exhaustion;
 mod explain;
 mod faults;
+mod file_errors;
 mod frozen;
 mod fsx;
 mod full_disk;
