@@ -49,6 +49,13 @@ impl Namespace {
         self.does(&format!("mount -t tmpfs -o mode=700,size={kib}k tmpfs {directory} && touch {directory}/usable"))
     }
 
+    /// Has nothing written in a directory. False if that cannot be done here.
+    #[must_use]
+    pub fn make_read_only(&self, directory: &Path) -> bool {
+        let directory = directory.display();
+        self.does(&format!("mount --bind {directory} {directory} && mount -o remount,bind,ro {directory}"))
+    }
+
     /// Lets a small disk have that many files and directories at most, itself included. False if it has more.
     #[must_use]
     pub fn limit_files(&self, directory: &Path, files: u64) -> bool {

@@ -32,6 +32,7 @@ mod frozen;
 mod fsx;
 mod full_disk;
 mod guests;
+mod host_trouble;
 mod hostile;
 mod hung;
 mod interfaces;
