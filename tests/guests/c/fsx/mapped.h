@@ -15,7 +15,7 @@ static unsigned char *map_part(int slot, int protection, int how, long *at, long
     tell("map %d %s%s: %ld at %ld", slot, how == MAP_SHARED ? "shared" : "private",
          protection & PROT_WRITE ? " to write" : "", *count, *at);
     unsigned char *memory = mmap(0, (size_t)*count, protection, how, fds[slot], *at);
-    if (memory == MAP_FAILED && !(protection & PROT_WRITE && how == MAP_SHARED && errno == ENODEV)) fail("mmap", 0, 1);
+    if (memory == MAP_FAILED) fail("mmap", 0, 1);
     return memory;
 }
 
@@ -56,7 +56,7 @@ static void map_private(void) {
     is("munmap", 0, munmap(memory, (size_t)count));
 }
 
-/* Written as memory, or, where that cannot be had, by a call. */
+/* Written as memory. */
 static void map_to_write(void) {
     int slot = slot_drawn(1, 1);
     long at, count;
@@ -64,12 +64,8 @@ static void map_to_write(void) {
     unsigned char *memory = map_part(slot, PROT_READ | PROT_WRITE, MAP_SHARED, &at, &count);
     if (!memory) return;
     fill_buffer(count);
-    if (memory != MAP_FAILED) {
-        memcpy(memory, buffer, (size_t)count);
-        is("munmap", 0, munmap(memory, (size_t)count));
-    } else {
-        is("pwrite", count, pwrite(fds[slot], buffer, (size_t)count, at));
-    }
+    memcpy(memory, buffer, (size_t)count);
+    is("munmap", 0, munmap(memory, (size_t)count));
     put(table[slot]->file, at, count);
 }
 
