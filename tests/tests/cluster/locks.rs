@@ -39,7 +39,7 @@ fn who_has_a_lock_is_known_everywhere_until_it_ends() {
         let mut lines = run(&cluster, &options, &["holder", &format!("/held-{how}"), how]);
         lines.sort();
         let found = |rank: u32| format!("rank {rank}: 1000 has 1 from 10, 20 bytes");
-        let expected = ["1000 has it", &found(1), &found(2), &found(3), "rank 3 has it"];
+        let expected = ["1000 has it", &found(1), &found(2), "rank 3 has it", &found(3)];
         assert_eq!(lines, expected, "{how}");
     }
 }
