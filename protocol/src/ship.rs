@@ -3,8 +3,8 @@
 //! Runs in a [`crate::session`] on [`crate::limits::SHIP_PORT`]. Every request is answered under the request's id;
 //! replies may overtake each other. A request waits for the disk and for nothing else: where a call would have to wait
 //! for a person, who reads output or types input, or for another program, which has a lock, it is answered with
-//! [`Reply::Later`] at once, and the I/O node says when it is worth asking again ([`Notice`]). So no number of ranks that
-//! wait keeps others from their files and pages.
+//! [`Reply::Later`] at once, and the I/O node says when it is worth asking again ([`Notice`]). So no number of ranks
+//! that wait keeps others from their files and pages.
 //!
 //! Offsets of open files live in the node. [`Requests`] and [`Replies`] see to it that a call is carried out once,
 //! whatever becomes of connections. Paths are sent as the program gave them, except that a path relative to the working
@@ -14,6 +14,7 @@
 mod id;
 mod replies;
 mod requests;
+mod status;
 
 use alloc::vec::Vec;
 
@@ -29,6 +30,7 @@ use crate::text::ByteString;
 pub use self::id::{NOTICE_ID, RequestId, SLOTS};
 pub use self::replies::{Connection, Heard, Replies};
 pub use self::requests::{Answered, Requests};
+pub use self::status::{FileStatus, FileSystemStatus, Timestamp};
 
 /// An open file or directory of one rank at the I/O node. Never reused within a rank's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -297,10 +299,10 @@ pub enum Call {
         /// `O_*` flags.
         flags: u32,
     },
-    /// Locks bytes of a file, however the same holder had them locked → [`Reply::Done`]. `EAGAIN`: another's lock is in
-    /// the way; with `wait` it is [`Reply::Later`], the wait stands in line, and [`Notice::Lock`] comes when it is worth
-    /// trying again. `EDEADLK`: who has it waits for the rank. `ENOLCK`: there are too many, or the job's ranks are not
-    /// all at this I/O node.
+    /// Locks bytes of a file, however the same holder had them locked → [`Reply::Done`]. `EAGAIN`: another's lock is
+    /// in the way; with `wait` it is [`Reply::Later`], the wait stands in line, and [`Notice::Lock`] comes when it is
+    /// worth trying again. `EDEADLK`: who has it waits for the rank. `ENOLCK`: there are too many, or the job's ranks
+    /// are not all at this I/O node.
     Lock {
         /// What.
         asked: Asked,
@@ -403,15 +405,6 @@ pub enum TimeChange {
     To(Timestamp),
 }
 
-/// A file time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Timestamp {
-    /// Seconds since 1970.
-    pub seconds: i64,
-    /// And nanoseconds, below 10⁹.
-    pub nanoseconds: u32,
-}
-
 /// Answer to a [`Call`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
@@ -461,62 +454,4 @@ pub enum Reply {
     Later,
     /// This lock is in the way.
     Locked(Locked),
-}
-
-/// Metadata of a file, as statx(2) has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileStatus {
-    /// Device the file is on, major and minor as Linux encodes them in `st_dev`.
-    pub device: u64,
-    /// Inode number.
-    pub inode: u64,
-    /// Type and permissions (`st_mode`).
-    pub mode: u32,
-    /// Hard links.
-    pub links: u64,
-    /// Owner.
-    pub user: u32,
-    /// Group.
-    pub group: u32,
-    /// Device it stands for, if it is a special file.
-    pub special_device: u64,
-    /// Length, bytes.
-    pub size: u64,
-    /// Preferred size of reads and writes, bytes.
-    pub block_size: u32,
-    /// Allocated, in units of 512 bytes.
-    pub blocks: u64,
-    /// Last access.
-    pub accessed: Timestamp,
-    /// Last modification of the data.
-    pub modified: Timestamp,
-    /// Last modification of the metadata.
-    pub changed: Timestamp,
-    /// Creation, where the file system knows it.
-    pub created: Option<Timestamp>,
-}
-
-/// What statfs(2) says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileSystemStatus {
-    /// Magic number of the type.
-    pub kind: u64,
-    /// Block size, bytes.
-    pub block_size: u64,
-    /// Blocks in all.
-    pub blocks: u64,
-    /// Blocks free.
-    pub blocks_free: u64,
-    /// Blocks free for ordinary users.
-    pub blocks_available: u64,
-    /// Inodes in all.
-    pub files: u64,
-    /// Inodes free.
-    pub files_free: u64,
-    /// Longest name, bytes.
-    pub name_bytes_max: u64,
-    /// Fragment size, bytes.
-    pub fragment_size: u64,
-    /// Mount flags.
-    pub flags: u64,
 }

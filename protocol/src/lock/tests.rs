@@ -1,3 +1,5 @@
+//! The table, step by step and against one that has each byte by itself.
+
 use alloc::vec::Vec;
 
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};

@@ -1,8 +1,8 @@
 //! The function-shipping service: requests of nodes' ranks, answered in any order.
 //!
 //! What may have to wait for a disk or a mount is done outside ([`super::calls`]), and later requests go on beside it.
-//! Done here is what is in memory: input, output and locks. Nothing waits for people: who cannot print, or finds no input, is
-//! told so at once, and told again when that has changed; so it is with locks of files ([`super::locks`]).
+//! Done here is what is in memory: input, output and locks. Nothing waits for people: who cannot print, or finds no
+//! input, is told so at once, and told again when that has changed; so it is with locks of files ([`super::locks`]).
 //!
 //! A call that goes on when its connection breaks is answered on the next one; [`Replies`] sees to it that it is not
 //! made again.

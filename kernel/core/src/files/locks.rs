@@ -2,8 +2,8 @@
 //!
 //! A process has the locks of ranges it asks for itself, and its open files have those that were asked for in their
 //! name: who has a lock never stands in its own way. Locks of files at the I/O node are had there, where those of all
-//! ranks are ([`coppice_protocol::lock`]); here is written down which the process has, so that it is known what is to be
-//! unlocked when something is closed, and what a checkpoint has to have. Others hold within the process.
+//! ranks are ([`coppice_protocol::lock`]); here is written down which the process has, so that it is known what is to
+//! be unlocked when something is closed, and what a checkpoint has to have. Others hold within the process.
 
 pub(crate) mod record;
 mod shipped;

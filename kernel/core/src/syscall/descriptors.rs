@@ -87,8 +87,8 @@ async fn let_go_waiting(caller: Caller<'_>, descriptor: Option<Descriptor>) {
     }
 }
 
-/// close(2), if nothing of what was written to the file is to be written back, and it has no locks at the I/O node. That
-/// closes its handle a moment later.
+/// close(2), if nothing of what was written to the file is to be written back, and it has no locks at the I/O node,
+/// which closes its handle a moment later.
 pub(super) fn close(caller: Caller<'_>, a: &Arguments) -> Option<Immediate> {
     let number = a.int(0);
     let file = caller.process.files.lock().get(number);

@@ -1,9 +1,9 @@
 //! Locks of files: fcntl(2)'s and flock(2)'s.
 //!
-//! Locks of files and directories at the I/O node hold between all ranks there, of all jobs ([`shipped`]). Those of what
-//! is the process's own hold within it ([`crate::files::locks`]). What ranks of one node have in common but not with
-//! others (`/dev/shm`, what the kernel makes) can be locked in a job of one rank only: else `ENOLCK`, rather than a lock
-//! that protects nothing. Processes on the host are not kept out in any case.
+//! Locks of files and directories at the I/O node hold between all ranks there, of all jobs ([`shipped`]). Those of
+//! what is the process's own hold within it ([`crate::files::locks`]). What ranks of one node have in common but not
+//! with others (`/dev/shm`, what the kernel makes) can be locked in a job of one rank only: else `ENOLCK`, rather than
+//! a lock that protects nothing. Processes on the host are not kept out in any case.
 
 mod shipped;
 
