@@ -14,15 +14,23 @@
 //! in its length and times. These tell files apart only if they were not changed a moment before
 //! ([`limits::FILE_TIME_GRAIN_NS`]).
 //!
-//! [`Leases`] is the I/O node's table. It does nothing but count; whoever asks it sends what it says.
+//! Beside the files that are open there are names and attributes, of which a node that looks at many gets one *lease of
+//! names* for each job: what it was told of them stays true until it is asked back
+//! ([`crate::ship::Notice::RecallNames`]), which the I/O node does before any other node changes a name or an attribute.
+//! The node itself forgets what its own calls change.
+//!
+//! [`Leases`] is the I/O node's table of files, [`Names`] that of names. They do nothing but
+//! count; whoever asks them sends what they say.
 
 pub mod limits;
+mod names;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::names::{Mark, Names};
 pub use self::table::{Access, Leases, Recall, Stamp};
 
 /// Which file of the host, whatever it is called.

@@ -12,6 +12,7 @@
 //! read and written, directory entries, link targets, pages) travel behind the message ("bulk").
 
 mod id;
+mod known;
 mod replies;
 mod requests;
 mod status;
@@ -28,9 +29,10 @@ use crate::program::tree;
 use crate::text::ByteString;
 
 pub use self::id::{NOTICE_ID, RequestId, SLOTS};
+pub use self::known::{Keeping, Known};
 pub use self::replies::{Connection, Heard, Replies};
 pub use self::requests::{Answered, Requests};
-pub use self::status::{FileStatus, FileSystemStatus, Timestamp};
+pub use self::status::{FileStatus, FileSystemStatus, TimeChange, Timestamp};
 
 /// An open file or directory of one rank at the I/O node. Never reused within a rank's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -112,6 +114,11 @@ pub enum Call {
         /// The lease's number.
         number: u64,
     },
+    /// Gives the lease of names back: the rank's node knows nothing of names any more → [`Reply::Done`].
+    ReturnNames {
+        /// The lease's number.
+        number: u64,
+    },
     /// pread(2) → [`Reply::Data`].
     Read {
         /// From which file.
@@ -173,6 +180,8 @@ pub enum Call {
         position: u64,
         /// How many bytes at most.
         length: u32,
+        /// What each is comes with it if the node has the lease of names ([`Known::Entries`]).
+        attributes: bool,
     },
     /// readlink(2) → [`Reply::Data`].
     ReadLink(Location),
@@ -340,6 +349,7 @@ impl Call {
             | Self::ReadLink(_)
             | Self::Resolve(_)
             | Self::Return { .. }
+            | Self::ReturnNames { .. }
             | Self::SeekData { .. }
             | Self::TestLock(_) => false,
             Self::Open { .. }
@@ -392,17 +402,14 @@ pub enum Notice {
         /// The lease's number.
         number: u64,
     },
-}
-
-/// A new file time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TimeChange {
-    /// Leave it (`UTIME_OMIT`).
-    Omit,
-    /// The I/O node's clock (`UTIME_NOW`).
-    Now,
-    /// This time.
-    To(Timestamp),
+    /// Somebody wants to change names or attributes: the lease of names, which the node has for this job or is about
+    /// to hear of, is to be given back ([`Call::ReturnNames`]). It is said again on the next connection.
+    RecallNames {
+        /// For which job.
+        job: JobId,
+        /// The lease's number.
+        number: u64,
+    },
 }
 
 /// Answer to a [`Call`].
@@ -450,6 +457,8 @@ pub enum Reply {
     Object(ObjectId),
     /// It failed with this Linux errno.
     Failed(u16),
+    /// One of the others, which the node may keep as long as it has its lease of names ([`crate::lease`]).
+    Known(Keeping, Known),
     /// Nothing was done: it would have to wait. A [`Notice`] follows.
     Later,
     /// This lock is in the way.

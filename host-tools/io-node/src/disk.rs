@@ -207,9 +207,9 @@ impl Disk {
             Ok((_, files, porter)) => {
                 let files = Arc::clone(files);
                 porter.leave(move || {
-                    let result = names::execute(&files, call);
+                    let answer = names::execute(&files, call);
                     drop(files);
-                    owed.pay(result);
+                    owed.pay(Ok(answer));
                 });
             }
             Err(error) => owed.pay(Err(error)),

@@ -8,7 +8,8 @@
 //! - `regions` has what is to be done with nodes' regions.
 //! - `jobs` and `ranks` have the jobs, `start` how they come to be, `orders` what the service node wants of them.
 //! - `control` hears what nodes say of themselves and their ranks, `ship` their system calls; a call that is under way
-//!   is a record (`calls`). `leases` has what nodes may know of files without asking, `locks` who has locked which.
+//!   is a record (`calls`). `leases` has what nodes may know of files without asking, `names` what they may of names,
+//!   `locks` who has locked which.
 //! - `outbox` has what the service node is to be told, `timers` what is due when.
 
 mod calls;
@@ -21,6 +22,7 @@ mod keeps;
 mod leases;
 mod lines;
 mod locks;
+mod names;
 mod nodes;
 mod orders;
 mod outbox;
@@ -56,6 +58,7 @@ use self::keeps::Keeps;
 use self::leases::FileLeases;
 use self::lines::Lines;
 use self::locks::FileLocks;
+use self::names::NameLeases;
 use self::nodes::Nodes;
 use self::outbox::Outbox;
 use self::peers::BadPeers;
@@ -92,6 +95,7 @@ pub struct Machine {
     calls: Calls,
     leases: FileLeases,
     locks: FileLocks,
+    names: NameLeases,
     closing: Closing,
     bad_peers: BadPeers,
     outbox: Outbox,
@@ -194,6 +198,7 @@ impl Machine {
                 Timer::Opening(place) => self.opening_is_late(place),
                 Timer::Closing(place, rank) => self.closed(place, rank, now),
                 Timer::Recall(call, file) => self.recall_is_late(call, file, now),
+                Timer::RecallNames(call) => self.recall_of_names_is_late(call, now),
                 Timer::Look => self.look_at_leased(now),
                 Timer::LockTurn => self.lock_turn_is_over(now),
                 Timer::Stop => self.stopped(),

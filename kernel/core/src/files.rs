@@ -21,6 +21,7 @@ mod input;
 pub(crate) mod interfaces;
 mod link;
 pub(crate) mod locks;
+pub(crate) mod names;
 pub(crate) mod netlink;
 mod open_file;
 pub(crate) mod pair;

@@ -49,6 +49,13 @@ pub const JOB_UNWRITTEN_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// wrote: a disk may not answer.
 pub const SETTLE_NS_MAX: u64 = 5_000_000_000;
 
+/// What a job's ranks on a node keep of what they were told of names and attributes, entries; who is told more forgets
+/// the others.
+pub const NAMES_KEPT_MAX: usize = 4096;
+
+/// Longest path of which anything is kept, bytes: most are far shorter, and all together are to be bounded.
+pub const KEPT_PATH_BYTES_MAX: usize = 512;
+
 /// How long bytes that were written wait for more, ns; then they are written back.
 pub const WRITE_BACK_NS: u64 = 250_000_000;
 

@@ -30,7 +30,7 @@ use alloc::vec::Vec;
 use coppice_protocol::ids::{JobId, Rank};
 use coppice_protocol::lease::FileId;
 use coppice_protocol::session::{Channel, Frame};
-use coppice_protocol::ship::{Call, NOTICE_ID, Notice, Owner, Request};
+use coppice_protocol::ship::{Call, NOTICE_ID, Notice, Owner, Reply, Request};
 use spin::Once;
 
 pub(crate) use self::bell::{Bell, Bells};
@@ -137,6 +137,7 @@ impl Ship {
                     self.shared.state.lock().ring(owner, notice);
                 }
                 Ok(Notice::Recall { job, file, number }) => self.recall(job, file, number),
+                Ok(Notice::RecallNames { job, number }) => self.recall_names(job, number),
                 Err(error) => log::warn!("ship: a notice that this node does not understand: {error}"),
             }
             return;
@@ -161,6 +162,12 @@ impl Ship {
         // A job that has no rank here has no lease either.
         let Some((holder, owner)) = self.shared.state.lock().leaseholder(job) else { return };
         holder.recall(&self.client(job, owner.rank), file, number);
+    }
+
+    /// A lease of names is to be given back.
+    fn recall_names(&self, job: JobId, number: u64) {
+        let Some((holder, owner)) = self.shared.state.lock().leaseholder(job) else { return };
+        holder.recall_names(&self.client(job, owner.rank), number);
     }
 
     fn change<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
@@ -188,6 +195,9 @@ impl Ship {
 pub(crate) trait Leaseholder: Send + Sync {
     /// The I/O node wants a lease back, which `client` says is given when it is ([`Client::give_back`]).
     fn recall(&self, client: &Client, file: FileId, number: u64);
+
+    /// The same of the lease of names ([`Client::give_names_back`]).
+    fn recall_names(&self, client: &Client, number: u64);
 }
 
 /// Makes calls for one rank of one job.
@@ -221,7 +231,16 @@ impl Client {
     /// was no connection for [`crate::limits::SHIP_CONNECT_WAIT_NS`], and then the call may have happened or not, or
     /// the I/O node's answer made no sense; `E2BIG` if the request is too long for the protocol; `ENOMEM`.
     pub async fn call(&self, call: Call, bulk: Vec<u8>) -> Answer {
-        self.queue(call, pending::share(bulk)).await.unwrap_or(Err(Errno::EIO))
+        let (reply, bytes) = self.queue(call, pending::share(bulk)).await.unwrap_or(Err(Errno::EIO))?;
+        match reply.plain() {
+            Reply::Failed(errno) => Err(Errno::from_wire(errno)),
+            reply => Ok((reply, bytes)),
+        }
+    }
+
+    /// As [`Self::call`], for who keeps what may be kept: then, and of an errno, too, the reply is a [`Reply::Known`].
+    pub(crate) async fn look(&self, call: Call) -> Answer {
+        self.queue(call, None).await.unwrap_or(Err(Errno::EIO))
     }
 
     /// The same for what others wait for, which goes first.
@@ -274,6 +293,11 @@ impl Client {
     /// Gives a lease back.
     pub(crate) fn give_back(&self, file: FileId, number: u64) {
         self.push(Call::Return { file, number }, None, Caller::Nobody, true);
+    }
+
+    /// Gives the lease of names back.
+    pub(crate) fn give_names_back(&self, number: u64) {
+        self.push(Call::ReturnNames { number }, None, Caller::Nobody, true);
     }
 
     /// The ranks of its job here have leases by this.

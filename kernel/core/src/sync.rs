@@ -64,6 +64,8 @@ pub(crate) enum LockLevel {
     KnownFiles,
     /// What is known of one.
     KnownFile,
+    /// What is known of names.
+    KnownNames,
     /// What is kept of programs that have ended.
     Retention,
     /// Tables that are taken apart.

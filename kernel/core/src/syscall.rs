@@ -25,6 +25,7 @@ mod io_control;
 mod limits;
 mod lock;
 mod locks;
+mod lookups;
 mod memory;
 mod names;
 mod open;

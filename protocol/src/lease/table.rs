@@ -215,6 +215,12 @@ impl<P: Ord + Copy> Leases<P> {
         })
     }
 
+    /// Whether anybody has it open to write.
+    #[must_use]
+    pub fn is_written(&self, file: FileId) -> bool {
+        self.files.get(&file).is_some_and(|known| known.parties.values().any(|state| state.writers > 0))
+    }
+
     /// Somebody has closed a file that was opened so. `stamp`: what it was then, at that time (ns since 1970), if that
     /// is known.
     pub fn close(&mut self, party: P, file: FileId, access: Access, stamp: Option<Stamp>, now_ns: u64) {

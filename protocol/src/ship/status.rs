@@ -2,6 +2,17 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A new file time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeChange {
+    /// Leave it (`UTIME_OMIT`).
+    Omit,
+    /// The I/O node's clock (`UTIME_NOW`).
+    Now,
+    /// This time.
+    To(Timestamp),
+}
+
 /// A file time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timestamp {

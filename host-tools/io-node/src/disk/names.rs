@@ -1,12 +1,24 @@
 //! The calls on files that need nothing but these, each to its function in [`crate::files`].
 
-use coppice_protocol::ship::{Call, Reply};
+use coppice_protocol::ship::{Call, Keeping, Known, Reply};
 use rustix::io::Errno;
 
-use crate::files::{Files, Result};
+use crate::files::{Files, Result, plain};
+use crate::machine::{Answer, failed};
 
-/// Executes a call that needs nothing but the rank's files. `EINVAL` for any other.
-pub(super) fn execute(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
+/// Executes a call that needs nothing but the rank's files. `EINVAL` for any other. The answer says what may be known
+/// beside: whether the path is a plain one, and what entries of a directory are.
+pub(super) fn execute(files: &Files, call: Call) -> Answer {
+    plain::begin();
+    let (reply, bytes) = make(files, call).unwrap_or_else(failed);
+    let keeping = Keeping { number: 0, is_plain: plain::is_plain(), attributes: true };
+    match reply.into_known() {
+        Ok(known) => (Reply::Known(keeping, known), bytes),
+        Err(reply) => (reply, bytes),
+    }
+}
+
+fn make(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
     let reply = match call {
         Call::Open { at, flags, mode } => {
             let (handle, status) = files.open(&at, flags, mode)?;
@@ -41,13 +53,16 @@ pub(super) fn execute(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
         Call::HandleChangeTimes { file, accessed, modified } => {
             done(files.handle_change_times(file, accessed, modified))?
         }
-        Call::List { directory, position, length } => {
-            let (records, next) = files.list(directory, position, length)?.run()?;
-            return Ok((Reply::Entries { next }, records));
+        Call::List { directory, position, length, attributes } => {
+            let listing = files.list(directory, position, length)?;
+            let (records, next) = listing.run()?;
+            let attributes = if attributes { listing.attributes(&records) } else { Vec::new() };
+            return Ok((Reply::Known(Keeping::default(), Known::Entries { next, attributes }), records));
         }
         Call::SetFlags { file, flags } => done(files.set_flags(file, flags))?,
         Call::Pages { .. }
         | Call::Return { .. }
+        | Call::ReturnNames { .. }
         | Call::Read { .. }
         | Call::Write { .. }
         | Call::PutObject

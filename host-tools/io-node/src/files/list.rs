@@ -3,16 +3,21 @@
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
+use coppice_protocol::lease::limits::LISTED_MAX;
 use coppice_protocol::limits::BULK_BYTES_MAX;
-use coppice_protocol::ship::Handle;
+use coppice_protocol::ship::{FileStatus, Handle};
 use rustix::fs::{FileType, RawDir, RawDirEntry, SeekFrom};
 use rustix::io::Errno;
 
 use super::handles::Object;
+use super::status::status_in;
 use super::{Files, Result};
 
 /// Bytes of a record before its name: inode, offset, length, type.
 const RECORD_HEADER_BYTES: usize = 19;
+
+/// Where a record says how long it is.
+const RECORD_LENGTH_AT: usize = 16;
 
 /// Records start at multiples of this, bytes.
 const RECORD_ALIGNMENT: usize = 8;
@@ -58,6 +63,24 @@ impl Listing {
             }
         }
         Ok((records, next))
+    }
+
+    /// What the first entries are of which these are the records, links not followed. Of what is not there any more, and
+    /// of the directory itself and the one above, nothing is told.
+    pub(crate) fn attributes(&self, mut records: &[u8]) -> Vec<Option<FileStatus>> {
+        let mut told = Vec::new();
+        while told.len() < LISTED_MAX
+            && let Some(length) = records.get(RECORD_LENGTH_AT..RECORD_LENGTH_AT + 2)
+        {
+            let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
+            let Some((record, rest)) = records.split_at_checked(length) else { break };
+            records = rest;
+            let name = record.get(RECORD_HEADER_BYTES..).unwrap_or_default();
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            let is_entry = name != b"." && name != b"..";
+            told.push(if is_entry { status_in(&*self.object, name).ok() } else { None });
+        }
+        told
     }
 
     fn push_record(&self, records: &mut Vec<u8>, entry: &RawDirEntry<'_>) {

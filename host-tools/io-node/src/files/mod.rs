@@ -18,6 +18,7 @@ mod list;
 mod modes;
 mod names;
 mod open;
+pub(crate) mod plain;
 mod porter;
 mod resolve;
 mod root;

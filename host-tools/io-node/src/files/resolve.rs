@@ -9,8 +9,8 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::Result;
 use super::root::Root;
+use super::{Result, plain};
 use crate::limits::RESOLUTIONS_MAX;
 use cap_std::fs::Dir;
 
@@ -28,8 +28,24 @@ pub(super) enum Reach {
 /// `None` if this does not tell what is there.
 pub(super) fn resolve(root: &Root, from: &Dir, reach: Reach, path: &[u8], flags: OFlags) -> Option<Result<OwnedFd>> {
     if !root.resolves_at_once() {
+        plain::resolved(false);
         return None;
     }
+    if reach == Reach::Root {
+        // Most paths have no link in them, which is good to know.
+        let straight = rustix::fs::openat2(
+            from,
+            path,
+            flags | OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+            ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS,
+        );
+        if let Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) = straight {
+            plain::resolved(true);
+            return Some(straight);
+        }
+    }
+    plain::resolved(false);
     let flags = flags | OFlags::PATH | OFlags::CLOEXEC;
     let limit = match reach {
         Reach::Root => ResolveFlags::IN_ROOT,

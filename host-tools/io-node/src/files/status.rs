@@ -10,8 +10,17 @@ use super::{Files, Result, descriptor_path};
 
 /// Metadata of an open file, also of one open with `O_PATH`.
 pub(super) fn status_of(file: &impl AsFd) -> Result<FileStatus> {
+    status_at(file, b"", AtFlags::EMPTY_PATH)
+}
+
+/// The same of an entry of an open directory, links not followed.
+pub(super) fn status_in(directory: &impl AsFd, name: &[u8]) -> Result<FileStatus> {
+    status_at(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn status_at(file: &impl AsFd, name: &[u8], flags: AtFlags) -> Result<FileStatus> {
     let fields = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-    let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH | AtFlags::NO_AUTOMOUNT, fields)?;
+    let found = rustix::fs::statx(file, name, flags | AtFlags::NO_AUTOMOUNT, fields)?;
     let has_birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
     Ok(FileStatus {
         device: rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::resolve::{Reach, resolve};
 use super::root::{Identity, Root};
-use super::{Result, errno};
+use super::{Result, errno, plain};
 use crate::limits::{SYMLINKS_MAX, WALKS_MAX};
 
 /// What to do with the last component of a path.
@@ -164,6 +164,7 @@ impl<'a> Start<'a> {
         }
         let origin = self.origin(absolute);
         let parent = if names.is_empty() {
+            plain::resolved(Arc::ptr_eq(origin, &self.root_dir));
             Arc::clone(origin)
         } else {
             if absolute {
@@ -180,6 +181,7 @@ impl<'a> Start<'a> {
     /// Walks `path` one component at a time.
     pub(super) fn walk(&self, path: &[u8], tail: Tail) -> Result<Destination> {
         let Parts { absolute, names, slash } = parts(path)?;
+        plain::resolved(false);
         let mut steps = Steps::new(self, absolute);
         // For a lookup, a slash at the end is a `.`: what is before it must be a directory.
         let dot = slash && tail != Tail::Entry;

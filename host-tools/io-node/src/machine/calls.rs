@@ -14,7 +14,8 @@ use rustix::io::Errno;
 
 use super::effect::{Answer, Effect, PlaceId};
 use super::jobs::Job;
-use super::leases::Opening;
+use super::leases::{Opening, Party};
+use super::names::AboutNames;
 use super::{Machine, Now};
 use crate::limits::{BLOCKING_THREADS_PER_JOB_MAX, BLOCKING_THREADS_PER_RANK_MAX};
 
@@ -33,6 +34,13 @@ struct UnderWay {
     is_answered: bool,
     stage: Stage,
     about: About,
+    names: AboutNames,
+}
+
+impl UnderWay {
+    fn party(&self) -> Party {
+        Machine::party(self.identity.node, self.place, self.owner.job)
+    }
 }
 
 /// What it means for files that nodes have leases of.
@@ -125,6 +133,12 @@ impl Calls {
         Some((call.identity.node, call.place, call.owner))
     }
 
+    /// One that waits until names may be changed, and is not answered yet.
+    pub(super) fn waiting_for_names(&mut self, id: CallId) -> Option<(Party, Owner, &mut AboutNames)> {
+        let call = self.table.get_mut(&id).filter(|call| call.names.is_waiting() && !call.is_answered)?;
+        Some((call.party(), call.owner, &mut call.names))
+    }
+
     /// Whether it is being looked whether the host has changed files.
     pub(super) fn are_looking_for_host(&self) -> bool {
         self.table.values().any(|call| matches!(call.about, About::Host(_)))
@@ -166,10 +180,15 @@ impl Machine {
         request: RequestId,
         (owner, place, has_leases): (Owner, PlaceId, bool),
         mut what: Outside,
+        now: Now,
     ) {
         self.calls.begun += 1;
         let id = CallId(self.calls.begun);
         let rank = owner.rank;
+        let (names, waits) = match &mut what {
+            Outside::Names(call) if has_leases => self.names_begin(Self::party(identity.node, place, owner.job), call),
+            _ => (AboutNames::nothing(), false),
+        };
         let about = match &mut what {
             Outside::Names(Call::Open { flags, .. }) if has_leases => match Opening::of(*flags) {
                 Some((opening, opened_with)) => {
@@ -182,7 +201,16 @@ impl Machine {
             Outside::Names(call @ Call::Stat { .. }) if has_leases => About::Look(call.clone()),
             _ => About::Nothing,
         };
-        let call = UnderWay { identity, request, owner, place, is_answered: false, stage: Stage::Out, about };
+        let mut call =
+            UnderWay { identity, request, owner, place, is_answered: false, stage: Stage::Out, about, names };
+        let what = match what {
+            Outside::Names(what) if waits => {
+                call.names.waits_with(what);
+                self.calls.table.insert(id, call);
+                return self.wait_for_names(id, now);
+            }
+            what => what,
+        };
         self.calls.table.insert(id, call);
         self.effects.push(match what {
             Outside::Data(call, bulk) => Effect::Try { id, place, rank, call, bulk },
@@ -217,6 +245,10 @@ impl Machine {
 
     /// A call is done, or a step of one.
     pub fn done(&mut self, id: CallId, answer: Answer, now: Now) {
+        let answer = match self.calls.table.get_mut(&id) {
+            Some(call) => call.names.hear(answer),
+            None => answer,
+        };
         let answer = match self.calls.opening(id) {
             Some(_) => self.open_goes_on(id, answer, now),
             None => self.look_goes_on(id, answer, now),
@@ -238,6 +270,7 @@ impl Machine {
     /// A call is done, with this answer.
     pub(super) fn finish(&mut self, id: CallId, answer: Answer, now: Now) {
         let Some(call) = self.calls.table.remove(&id) else { return };
+        let kept = self.names_end(call.party(), &call.names);
         if let (About::Host(file), (Reply::Status(status), _)) = (&call.about, &answer) {
             self.host_has(*file, status, now);
         }
@@ -257,6 +290,7 @@ impl Machine {
             if let (Reply::Opened { handle, status, .. }, _) = &answer {
                 self.may_be_locked(call.owner, *handle, status);
             }
+            let answer = self.keepable(call.names, kept, answer);
             self.answer(call.identity, call.request, answer, now);
         }
     }
@@ -279,7 +313,8 @@ impl Machine {
         let id = CallId(self.calls.begun);
         let identity = Identity { node, generation: Generation(0) };
         let (request, stage) = (RequestId::new(0, 0), Stage::Out);
-        let under_way = UnderWay { identity, request, owner, place, is_answered: true, stage, about };
+        let names = AboutNames::nothing();
+        let under_way = UnderWay { identity, request, owner, place, is_answered: true, stage, about, names };
         self.calls.table.insert(id, under_way);
         self.effects.push(Effect::Names { id, place, rank: owner.rank, call });
     }
@@ -297,8 +332,11 @@ impl Machine {
             leave_lines(job, owner, owed.iter().filter(|owed| in_line(owed.1)).map(|owed| owed.0));
         }
         for (id, stage, identity, request) in owed {
-            if stage != Stage::Out && stage != Stage::OnThread {
-                self.calls.table.remove(&id);
+            if stage != Stage::Out
+                && stage != Stage::OnThread
+                && let Some(call) = self.calls.table.remove(&id)
+            {
+                self.names_end(call.party(), &call.names);
             }
             if in_line(stage) {
                 self.effects.push(Effect::Cancel(id));

@@ -89,14 +89,36 @@ impl Opening {
     }
 }
 
+impl Party {
+    /// Where it is.
+    pub(super) fn node(self) -> NodeId {
+        self.node
+    }
+
+    /// What it has outside.
+    pub(super) fn place(self) -> PlaceId {
+        self.place
+    }
+
+    /// Which job.
+    pub(super) fn job(self) -> JobId {
+        self.job
+    }
+}
+
 impl FileLeases {
     /// Ranks that have files open, and files that opens wait for.
     pub(super) fn count(&self) -> usize {
         self.handles.len() + self.waiting.len()
     }
+
+    /// Whether anybody has a file open to write.
+    pub(super) fn is_written(&self, file: FileId) -> bool {
+        self.table.is_written(file)
+    }
 }
 
-fn file_of(status: &FileStatus) -> FileId {
+pub(super) fn file_of(status: &FileStatus) -> FileId {
     FileId { device: status.device, inode: status.inode }
 }
 
@@ -280,6 +302,9 @@ impl Machine {
             self.leases.handles.remove(&(party.place, owner));
         }
         self.leases.table.close(party, file, access, status.map(Stamp::of), now.realtime_ns);
+        if access == Access::Write {
+            self.wrote();
+        }
         self.opens_go_on(file, now);
     }
 
@@ -288,7 +313,13 @@ impl Machine {
         let party = Party { node, place, job: owner.job };
         for (_, (file, access)) in self.leases.handles.remove(&(place, owner)).into_iter().flatten() {
             self.leases.table.close(party, file, access, None, now.realtime_ns);
+            if access == Access::Write {
+                self.wrote();
+            }
             self.opens_go_on(file, now);
+        }
+        if !self.jobs.get(owner.job).is_some_and(|job| job.ranks.are_live_on(node)) {
+            self.names_gone(party, now);
         }
     }
 
@@ -335,6 +366,20 @@ impl Machine {
         let looking = self.calls.looking(id).map(|(.., owner)| owner);
         let owner = self.opening(id).map(|(_, owner, _)| owner).or(looking);
         let Some(owner) = owner else { return };
+        self.tell_of_kept_lease(owner);
+        self.close_again(id, now);
+        if let Some(waiting) = self.leases.waiting.get_mut(&file) {
+            waiting.retain(|other| *other != id);
+        }
+        self.finish(id, failed(Errno::IO), now);
+    }
+
+    /// Tells of a call that has waited too long for a lease.
+    pub(super) fn tell_of_kept_lease(&mut self, owner: Owner) {
+        let text = format!(
+            "a call on a file failed, as a node has not given its lease back for {} s",
+            RECALL_TIME_MAX.as_secs()
+        );
         self.outbox.push(FromPset::Ras {
             node: None,
             event: RasEvent {
@@ -344,17 +389,9 @@ impl Machine {
                 rank: Some(owner.rank),
                 address: None,
                 instruction: None,
-                text: format!(
-                    "a call on a file failed, as a node has not given its lease back for {} s",
-                    RECALL_TIME_MAX.as_secs()
-                ),
+                text,
             },
         });
-        self.close_again(id, now);
-        if let Some(waiting) = self.leases.waiting.get_mut(&file) {
-            waiting.retain(|other| *other != id);
-        }
-        self.finish(id, failed(Errno::IO), now);
     }
 
     /// Asks nodes for leases; who has no connection is asked on the next.
@@ -399,6 +436,6 @@ fn is_new(status: &FileStatus, now: Now) -> bool {
     status.created == Some(status.changed) && age_ns < i128::from(FILE_TIME_GRAIN_NS)
 }
 
-fn is_regular(status: &FileStatus) -> bool {
+pub(super) fn is_regular(status: &FileStatus) -> bool {
     FileType::from_raw_mode(status.mode) == FileType::RegularFile
 }

@@ -304,7 +304,10 @@ impl Machine {
         self.check_ready(identity, now);
         match channel {
             Channel::Control => self.heartbeat(id, now),
-            Channel::Ship => self.recall_again(identity.node),
+            Channel::Ship => {
+                self.recall_again(identity.node);
+                self.recall_names_again(identity.node);
+            }
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ impl Machine {
             places,
             openings,
             calls: self.calls.count(),
-            files: self.leases.count(),
+            files: self.leases.count() + self.names.count(),
             locks: self.locks.count(),
             ends: self.closing.count(),
             keeps: self.keeps.count(),

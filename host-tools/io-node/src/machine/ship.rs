@@ -92,6 +92,11 @@ impl Machine {
             self.returned(identity.node, (place, owner.job), lease, now);
             return self.answer(identity, id, (Reply::Done, Vec::new()), now);
         }
+        if let (Call::ReturnNames { number }, Some((job, _))) = (&call, &job) {
+            let place = job.place;
+            self.names_returned(identity.node, (place, owner.job), *number, now);
+            return self.answer(identity, id, (Reply::Done, Vec::new()), now);
+        }
         // An ended rank is as unknown as one that never was.
         let Some((job, _)) = job.filter(|(job, rank)| job.ranks.get(*rank).is_some_and(|rank| !rank.has_ended()))
         else {
@@ -120,8 +125,8 @@ impl Machine {
             | Call::Allocate { .. }
             | Call::PutObject
             | Call::GetObject(_)
-            | Call::SettleObjects => return self.do_outside(identity, id, whose, Outside::Data(call, bulk)),
-            _ => return self.do_outside(identity, id, whose, Outside::Names(call)),
+            | Call::SettleObjects => return self.do_outside(identity, id, whose, Outside::Data(call, bulk), now),
+            _ => return self.do_outside(identity, id, whose, Outside::Names(call), now),
         };
         self.answer(identity, id, answered.unwrap_or_else(failed), now);
     }

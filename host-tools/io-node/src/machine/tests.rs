@@ -14,6 +14,7 @@ use coppice_protocol::world::{JobKey, NodeRange, World};
 mod frames;
 mod leases;
 mod locks;
+mod names;
 mod together;
 
 use super::effect::PlaceId;

@@ -25,6 +25,8 @@ pub(super) enum Timer {
     Closing(PlaceId, Rank),
     /// Leases that stand in the way of a call on that file must be back.
     Recall(CallId, FileId),
+    /// Leases of names that stand in the way of a call must be back.
+    RecallNames(CallId),
     /// Files of which nodes have leases are looked at.
     Look,
     /// Somebody's turn to lock a file is over.

@@ -36,6 +36,7 @@ pub(crate) use self::mapped::Mappers;
 pub(crate) use self::taking::{COPY_BYTES_MAX, Taking};
 
 use self::extents::Extents;
+use super::names::KnownNames;
 use crate::errno::Errno;
 use crate::executor;
 use crate::limits::{FILES_KNOWN_MAX, MAPPED_WRITE_BACK_NS, SETTLE_NS_MAX};
@@ -63,6 +64,7 @@ pub(crate) struct FileCache {
     /// A task writes those back.
     is_writing_mapped: AtomicBool,
     files: Mutex<Files>,
+    names: KnownNames,
 }
 
 #[derive(Default)]
@@ -88,14 +90,27 @@ impl FileCache {
     /// Nothing known. Its pages are given back when `retention` is to give something back.
     pub(crate) fn new(frames: &'static FramePool, retention: &Arc<Retention>, quota: &Arc<Quota>) -> Arc<Self> {
         let files = Mutex::new(LockLevel::KnownFiles, Files::default());
+        let names = KnownNames::new(quota, retention);
         let (retention_too, quota) = (Arc::clone(retention), Arc::clone(quota));
         let (waiting, mapped) = (Arc::default(), Arc::new(MappedPages::new()));
-        let is_writing_mapped = AtomicBool::new(false);
-        let cache =
-            Arc::new(Self { frames, retention: retention_too, quota, waiting, mapped, is_writing_mapped, files });
+        let cache = Arc::new(Self {
+            frames,
+            retention: retention_too,
+            quota,
+            waiting,
+            mapped,
+            is_writing_mapped: AtomicBool::new(false),
+            files,
+            names,
+        });
         let spare: Weak<dyn Spare> = Arc::downgrade(&(Arc::clone(&cache) as Arc<dyn Spare>));
         retention.add_spare(spare);
         cache
+    }
+
+    /// What is known of names.
+    pub(crate) fn names(&self) -> &KnownNames {
+        &self.names
     }
 
     /// What opening a file is charged with before, [`KNOWN_FILE_BYTES`].
@@ -260,6 +275,7 @@ impl FileCache {
 
     /// The last rank has ended: nothing is known any more. Gives what was written and is lost.
     pub(crate) fn end(&self) -> Option<Errno> {
+        self.names.forget();
         let known = core::mem::take(&mut self.files.lock().known);
         let mut lost = None;
         for known in known.into_values() {
@@ -286,6 +302,10 @@ impl Leaseholder for FileCache {
             None => client.give_back(file, number),
         }
     }
+
+    fn recall_names(&self, client: &Client, number: u64) {
+        self.names.recall(client, number);
+    }
 }
 
 impl Drop for FileCache {
@@ -299,14 +319,19 @@ impl Spare for FileCache {
     fn oldest(&self) -> Option<u64> {
         let files = self.files.lock();
         let spare = files.known.values().filter(|known| known.file.spare_pages() > 0);
-        spare.map(|known| known.spare_used).min()
+        spare.map(|known| known.spare_used).chain(self.names.oldest()).min()
     }
 
     fn give_back(&self) -> bool {
         let oldest = {
             let files = self.files.lock();
             let spare = files.known.values().filter(|known| known.file.spare_pages() > 0);
-            spare.min_by_key(|known| known.spare_used).map(|known| Arc::clone(&known.file))
+            let oldest = spare.min_by_key(|known| known.spare_used);
+            if self.names.oldest().is_some_and(|names| oldest.is_none_or(|oldest| names < oldest.spare_used)) {
+                drop(files);
+                return self.names.forget();
+            }
+            oldest.map(|known| Arc::clone(&known.file))
         };
         oldest.is_some_and(|oldest| oldest.give_back(GIVEN_BACK_PAGES))
     }

@@ -3,9 +3,8 @@
 
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
-use alloc::vec::Vec;
 
-use coppice_protocol::ship::{Call, Handle};
+use coppice_protocol::ship::{Call, Handle, Known, Reply};
 
 use super::cache::{CachedFile, FileCache};
 use crate::executor;
@@ -77,7 +76,11 @@ impl Closer {
                     shared.cache.closed(file.identity());
                 }
                 // A handle that cannot be closed is closed with the rank.
-                let _ = shared.client.call(Call::Close(handle), Vec::new()).await;
+                let asked = shared.cache.names().ask();
+                let answer = shared.client.look(Call::Close(handle)).await;
+                if let Ok((Reply::Known(keeping, Known::Status(status)), _)) = answer {
+                    shared.cache.names().told_status(asked, keeping, &status);
+                }
             }
         });
         if spawned.is_err() {

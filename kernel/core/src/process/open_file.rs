@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use coppice_protocol::limits::BULK_BYTES_MAX;
-use coppice_protocol::ship::{Call, FileStatus, Reply};
+use coppice_protocol::ship::{Call, FileStatus, Known, Reply};
 
 use crate::errno::Errno;
 use crate::files::special::Node;
@@ -29,9 +29,19 @@ impl OpenFile {
     pub(crate) async fn status(&self, process: &Process) -> Result<FileStatus, Errno> {
         match &self.object {
             Object::Shipped(shipped) => {
+                let names = process.job.cache.names();
+                if let Some(status) = names.status(shipped.identity()) {
+                    return Ok(status);
+                }
                 process.job.cache.settle().await;
-                match process.client.call(Call::HandleStat(shipped.handle), Vec::new()).await? {
-                    (Reply::Status(status), _) => Ok(status),
+                let asked = names.ask();
+                let (reply, _) = process.client.look(Call::HandleStat(shipped.handle)).await?;
+                if let Reply::Known(keeping, Known::Status(status)) = &reply {
+                    names.told_status(asked, *keeping, status);
+                }
+                match reply.plain() {
+                    Reply::Status(status) => Ok(status),
+                    Reply::Failed(errno) => Err(Errno::from_wire(errno)),
                     _ => Err(Errno::EIO),
                 }
             }

@@ -221,7 +221,7 @@ impl State {
             Notice::Output(_) => rank.bells.output.ring(),
             Notice::Input(_) => rank.bells.input.ring(),
             Notice::Lock(_) => rank.bells.lock.ring(),
-            Notice::Recall { .. } => {}
+            Notice::Recall { .. } | Notice::RecallNames { .. } => {}
         }
     }
 

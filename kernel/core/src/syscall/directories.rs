@@ -1,7 +1,7 @@
 //! Directories: getdents64(2), mkdir(2), rmdir(2).
 
 use coppice_protocol::limits::BULK_BYTES_MAX;
-use coppice_protocol::ship::{Call, Reply};
+use coppice_protocol::ship::Call;
 
 use super::Arguments;
 use super::open::masked;
@@ -27,11 +27,11 @@ pub(super) async fn getdents64(caller: Caller<'_>, a: &Arguments) -> Awaited {
     let position = file.offset();
     let (bytes, next) = match &file.object {
         Object::Shipped(shipped) if file.is_directory() => {
-            let call = Call::List { directory: shipped.handle, position, length: limit as u32 };
-            match caller.ask(call).await? {
-                (Reply::Entries { next }, bytes) if bytes.len() <= limit => (bytes, next),
-                _ => return Err(Errno::EIO.into()),
+            let (bytes, next) = caller.list(shipped, position, limit as u32).await?;
+            if bytes.len() > limit {
+                return Err(Errno::EIO.into());
             }
+            (bytes, next)
         }
         Object::Special(node) if node.is_directory() => node.list(caller.process, position, limit)?,
         _ => return Err(Errno::ENOTDIR.into()),

@@ -14,6 +14,7 @@ use super::place::{
 use super::shared;
 use super::stat::status_of;
 use crate::errno::Errno;
+use crate::files::names::Told;
 use crate::files::special::{Kind, Node};
 use crate::process::{Awaited, Caller};
 
@@ -186,7 +187,10 @@ async fn read_link_at(caller: Caller<'_>, descriptor: i32, path: u64, out: u64, 
 /// Where a link at the I/O node leads.
 async fn read_shipped(caller: Caller<'_>, at: Location) -> Awaited<Vec<u8>> {
     caller.thread.keep(PATH_BYTES_MAX)?;
-    Ok(caller.ask(Call::ReadLink(at)).await?.1)
+    match caller.look(Call::ReadLink(at)).await? {
+        Told::Link(link) => Ok(link),
+        _ => Err(Errno::EIO.into()),
+    }
 }
 
 /// Where a link that the kernel makes leads. Of a descriptor it is said what that stands for; the names of files at the

@@ -1,9 +1,8 @@
 //! Where the path of a call leads.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
-use coppice_protocol::ship::{Call, Handle, Location, Reply};
+use coppice_protocol::ship::{Handle, Location};
 use coppice_protocol::text::ByteString;
 
 use crate::errno::Errno;
@@ -142,21 +141,6 @@ fn target_or_file(caller: Caller<'_>, descriptor: i32, path: ByteString, flags: 
         return Ok(TargetOrFile::Target(target(caller, AT_FDCWD, ".".into())?));
     }
     Ok(TargetOrFile::File(caller.process.files.lock().get(descriptor)?))
-}
-
-impl Caller<'_> {
-    /// Has the I/O node do something that has no answer but "done".
-    pub(super) async fn ship(&self, call: Call) -> Awaited {
-        self.ask(call).await?;
-        Ok(0)
-    }
-
-    /// Has the I/O node do something, and takes its reply.
-    pub(super) async fn ask(&self, call: Call) -> Result<(Reply, Vec<u8>), Errno> {
-        // What it finds or changes is as all that was written before left it.
-        self.process.job.cache.settle().await;
-        self.process.client.call(call, Vec::new()).await
-    }
 }
 
 /// The handle of an open file at the I/O node.

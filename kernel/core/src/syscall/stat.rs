@@ -11,6 +11,7 @@ use super::place::{
 use super::shared;
 use crate::abi::status;
 use crate::errno::Errno;
+use crate::files::names::Told;
 use crate::files::special::{Kind, Node};
 use crate::files::{Object, OpenFile};
 use crate::process::{Awaited, Caller};
@@ -67,8 +68,8 @@ pub(super) async fn status_at(caller: Caller<'_>, descriptor: i32, address: u64,
 /// What a path's end is.
 pub(super) async fn status_of(caller: Caller<'_>, target: Target, follow: bool) -> Awaited<FileStatus> {
     match target {
-        Target::Shipped(at) => match caller.ask(Call::Stat { at, follow }).await? {
-            (Reply::Status(status), _) => Ok(status),
+        Target::Shipped(at) => match caller.look(Call::Stat { at, follow }).await? {
+            Told::Status(status) => Ok(status),
             _ => Err(Errno::EIO.into()),
         },
         Target::Special(Node { kind: Kind::Descriptor(number), .. }) => {
@@ -159,7 +160,10 @@ async fn access_at(caller: Caller<'_>, descriptor: i32, address: u64, mode: u32,
         return Err(Errno::EINVAL.into());
     }
     match read_target_or_file(caller, descriptor, address, flags).await? {
-        TargetOrFile::Target(Target::Shipped(at)) => caller.ship(Call::Access { at, mode, flags }).await,
+        TargetOrFile::Target(Target::Shipped(at)) => {
+            caller.look(Call::Access { at, mode, flags }).await?;
+            Ok(0)
+        }
         TargetOrFile::Target(target) => {
             let follow = flags & AT_SYMLINK_NOFOLLOW == 0;
             check_mode(status_of(caller, target, follow).await?.mode, mode)

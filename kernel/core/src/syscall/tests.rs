@@ -13,6 +13,7 @@ mod kept;
 mod likeness;
 mod locks;
 mod mapped;
+mod named;
 mod nested;
 mod netlink;
 mod offering;

@@ -1,7 +1,7 @@
 //! The working directory: getcwd(2), chdir(2), fchdir(2). It is kept as a path, so a directory that is renamed is lost.
 
 use coppice_protocol::limits::PATH_BYTES_MAX;
-use coppice_protocol::ship::{Call, Location, Reply};
+use coppice_protocol::ship::{Call, Location};
 use coppice_protocol::text::ByteString;
 
 use super::Arguments;
@@ -9,6 +9,7 @@ use super::place::{AT_FDCWD, Target, read_target};
 use super::shared;
 use crate::errno::Errno;
 use crate::files::Object;
+use crate::files::names::Told;
 use crate::process::{Awaited, Caller, Immediate};
 
 /// getcwd(2).
@@ -53,8 +54,8 @@ pub(super) async fn fchdir(caller: Caller<'_>, a: &Arguments) -> Awaited {
 
 async fn resolve(caller: Caller<'_>, at: Location) -> Awaited<ByteString> {
     caller.thread.keep(PATH_BYTES_MAX)?;
-    match caller.ask(Call::Resolve(at)).await? {
-        (Reply::Path(path), _) if path.starts_with(b"/") => Ok(path),
+    match caller.look(Call::Resolve(at)).await? {
+        Told::Directory(path) if path.starts_with(b"/") => Ok(path),
         _ => Err(Errno::EIO.into()),
     }
 }

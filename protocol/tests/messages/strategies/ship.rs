@@ -4,7 +4,8 @@ use coppice_protocol::checkpoint::ObjectId;
 use coppice_protocol::lease::{FileId, Grant, Lease};
 use coppice_protocol::lock::{Asked, Locked, Span, Whose};
 use coppice_protocol::ship::{
-    Call, FileStatus, FileSystemStatus, Handle, Location, Notice, Owner, Reply, Request, Stream, TimeChange, Timestamp,
+    Call, FileStatus, FileSystemStatus, Handle, Keeping, Known, Location, Notice, Owner, Reply, Request, Stream,
+    TimeChange, Timestamp,
 };
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -68,10 +69,12 @@ fn call_by_handle() -> impl Strategy<Value = Call> {
         stream().prop_map(Call::Print),
         handle().prop_map(Call::HandleStat),
         handle().prop_map(Call::HandleFileSystem),
-        (handle(), any::<(u64, u32)>()).prop_map(|(directory, (position, length))| Call::List {
+        any::<u64>().prop_map(|number| Call::ReturnNames { number }),
+        (handle(), any::<(u64, u32, bool)>()).prop_map(|(directory, (position, length, attributes))| Call::List {
             directory,
             position,
             length,
+            attributes,
         }),
         (handle(), any::<u64>()).prop_map(|(file, length)| Call::HandleTruncate { file, length }),
         (handle(), any::<(u32, u64, u64)>()).prop_map(|(file, (mode, offset, length))| Call::Allocate {
@@ -182,6 +185,20 @@ fn grant() -> impl Strategy<Value = Grant> {
     (lease, any::<[u64; 3]>()).prop_map(|(lease, [number, known, version])| Grant { lease, number, known, version })
 }
 
+fn known() -> impl Strategy<Value = Known> {
+    let opened = (handle(), file_status(), option::of(grant()));
+    let listed = (any::<u64>(), proptest::collection::vec(option::of(file_status()), 0..3));
+    prop_oneof![
+        Just(Known::Done),
+        Just(Known::Data),
+        opened.prop_map(|(handle, status, grant)| Known::Opened { handle, status, grant }),
+        file_status().prop_map(Known::Status),
+        listed.prop_map(|(next, attributes)| Known::Entries { next, attributes }),
+        bytes().prop_map(Known::Path),
+        any::<u16>().prop_map(Known::Failed),
+    ]
+}
+
 /// Replies of function shipping.
 pub(crate) fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
@@ -201,6 +218,9 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         any::<u64>().prop_map(|next| Reply::Entries { next }),
         bytes().prop_map(Reply::Path),
         any::<u16>().prop_map(Reply::Failed),
+        (any::<(u64, bool, bool)>(), known()).prop_map(|((number, is_plain, attributes), known)| {
+            Reply::Known(Keeping { number, is_plain, attributes }, known)
+        }),
         Just(Reply::Later),
         (job(), rank(), any::<bool>(), span()).prop_map(|(job, rank, is_open_files, span)| {
             Reply::Locked(Locked { owner: Owner { job, rank }, is_open_files, span })
@@ -213,10 +233,12 @@ pub(crate) fn notice() -> impl Strategy<Value = Notice> {
     let owner = || (job(), rank()).prop_map(|(job, rank)| Owner { job, rank });
     let recall = (job(), file_id(), any::<u64>());
     let recall = recall.prop_map(|(job, file, number)| Notice::Recall { job, file, number });
+    let names = (job(), any::<u64>()).prop_map(|(job, number)| Notice::RecallNames { job, number });
     prop_oneof![
         owner().prop_map(Notice::Output),
         owner().prop_map(Notice::Input),
         owner().prop_map(Notice::Lock),
-        recall
+        recall,
+        names
     ]
 }

@@ -3,7 +3,8 @@
 use coppice_protocol::lease::{FileId, Grant, Lease};
 use coppice_protocol::lock::{Asked, Locked, Span, Whose};
 use coppice_protocol::ship::{
-    Call, FileStatus, FileSystemStatus, Handle, Location, Owner, Reply, Request, Stream, TimeChange, Timestamp,
+    Call, FileStatus, FileSystemStatus, Handle, Keeping, Known, Location, Owner, Reply, Request, Stream, TimeChange,
+    Timestamp,
 };
 
 use super::{JOB, PROGRAM, RANK, line};
@@ -46,6 +47,7 @@ fn calls() {
         ("Open", Call::Open { at: location(), flags: 1, mode: 2 }),
         ("Close", Call::Close(file)),
         ("Return", Call::Return { file: FILE, number: 6 }),
+        ("ReturnNames", Call::ReturnNames { number: 6 }),
         ("Read", Call::Read { file, offset: 1, length: 2 }),
         ("Write", Call::Write { file, offset: Some(1) }),
         ("Input", Call::Input { length: 1 }),
@@ -57,7 +59,7 @@ fn calls() {
         ("FileSystem", Call::FileSystem(location())),
         ("HandleFileSystem", Call::HandleFileSystem(file)),
         ("Access", Call::Access { at: location(), mode: 1, flags: 2 }),
-        ("List", Call::List { directory: file, position: 1, length: 2 }),
+        ("List", Call::List { directory: file, position: 1, length: 2, attributes: true }),
         ("ReadLink", Call::ReadLink(location())),
         ("Resolve", Call::Resolve(location())),
         ("MakeDirectory", Call::MakeDirectory { at: location(), mode: 1 }),
@@ -104,6 +106,7 @@ fn replies() {
         ("Entries", Reply::Entries { next: 1 }),
         ("Path", Reply::Path("/a".into())),
         ("Failed", Reply::Failed(2)),
+        ("Known", Reply::Known(Keeping { number: 3, is_plain: true, attributes: true }, Known::Failed(2))),
         ("Later", Reply::Later),
         ("Locked", Reply::Locked(Locked { owner: Owner { job: JOB, rank: RANK }, is_open_files: true, span: SPAN })),
     ];

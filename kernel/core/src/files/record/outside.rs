@@ -193,7 +193,11 @@ impl Elsewhere<'_> {
         let known = self.closer.cache().charge()?;
         let at = Location { directory: None, path: path.clone() };
         let call = Call::Open { at, flags: opened_with & !MAKES, mode: 0 };
-        let (handle, status, grant) = match self.client.call(call, Vec::new()).await {
+        // What others here were told of the file may not be so any more.
+        let changing = call.changes_names().then(|| self.closer.cache().names().change());
+        let answer = self.client.call(call, Vec::new()).await;
+        drop(changing);
+        let (handle, status, grant) = match answer {
             Ok((Reply::Opened { handle, status, grant }, _)) => (handle, status, grant),
             Ok(_) => return Err(NotThere::Shipped { path, errno: Errno::EIO }),
             Err(errno) => return Err(NotThere::Shipped { path, errno }),

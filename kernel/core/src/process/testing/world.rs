@@ -9,7 +9,9 @@ use alloc::vec::Vec;
 
 use coppice_protocol::lease::{Grant, Lease};
 use coppice_protocol::program::tree;
-use coppice_protocol::ship::{Call, FileStatus, Handle, Location, NOTICE_ID, Notice, Owner, Reply, Request, Stream};
+use coppice_protocol::ship::{
+    Call, FileStatus, Handle, Keeping, Known, Location, NOTICE_ID, Notice, Owner, Reply, Request, Stream,
+};
 use spin::Mutex;
 
 use self::locks::PlayedLocks;
@@ -56,6 +58,13 @@ pub(crate) struct World {
     pub(crate) recall: Option<Notice>,
     /// Who has locked what.
     pub(crate) locks: PlayedLocks,
+    /// The lease of names that whoever looks something up has, and files that are open to be written, whose attributes
+    /// are not to be kept.
+    pub(crate) names: Option<u64>,
+    pub(super) writers: Vec<Handle>,
+    /// Directories that were made, and modes that were changed.
+    pub(crate) directories: Vec<Vec<u8>>,
+    pub(crate) modes: BTreeMap<Vec<u8>, u32>,
     /// Every call, as it came.
     pub(crate) calls: Vec<Call>,
 }
@@ -118,9 +127,15 @@ impl World {
         match self.files.get(path) {
             Some(bytes) => {
                 let size = bytes.len() as u64;
-                Ok(FileStatus { mode: 0o100_644, size, inode, user: 1, group: 2, ..FileStatus::default() })
+                let mode = 0o100_000 | self.modes.get(path).unwrap_or(&0o644);
+                Ok(FileStatus { mode, size, inode, user: 1, group: 2, ..FileStatus::default() })
             }
-            None if self.files.keys().any(|name| name.starts_with(&prefix)) => {
+            None if self
+                .files
+                .keys()
+                .chain(&self.directories)
+                .any(|name| name.starts_with(&prefix) || name == path) =>
+            {
                 Ok(FileStatus { mode: 0o040_755, inode, ..FileStatus::default() })
             }
             None => Err(Errno::ENOENT),
@@ -159,6 +174,9 @@ impl World {
                     self.files.insert(path.clone(), Vec::new());
                 }
                 let status = FileStatus { size: self.files.get(&path).map_or(0, |file| file.len() as u64), ..status };
+                if flags & 3 != 0 {
+                    self.writers.push(Handle(self.handles.len() as u32));
+                }
                 let grant = self.lease.filter(|_| status.mode >> 12 == 8).map(|lease| {
                     self.leases += 1;
                     Grant { lease, number: self.leases, known: self.version, version: self.version }
@@ -166,9 +184,10 @@ impl World {
                 Ok((Reply::Opened { handle: self.handle(path), status, grant }, Vec::new()))
             }
             Call::Close(handle) => {
-                self.path_of(handle)?;
+                let path = self.path_of(handle)?;
                 self.handles[handle.0 as usize] = None;
-                done
+                self.writers.retain(|other| *other != handle);
+                Ok((self.status(&path).map_or(Reply::Done, Reply::Status), Vec::new()))
             }
             Call::Read { file, offset, length } => {
                 let path = self.path_of(file)?;
@@ -236,7 +255,55 @@ impl World {
                 self.files.get_mut(&path).ok_or(Errno::EINVAL)?.resize(length as usize, 0);
                 done
             }
-            Call::Return { .. } => done,
+            Call::Remove { at, .. } if self.names.is_some() => {
+                let path = self.resolve(&at)?;
+                let made = self.directories.len();
+                self.directories.retain(|directory| *directory != path);
+                match self.files.remove(&path) {
+                    None if self.directories.len() == made => Err(Errno::ENOENT),
+                    _ => done,
+                }
+            }
+            Call::Rename { from, to, .. } if self.names.is_some() => {
+                let (from, to) = (self.resolve(&from)?, self.resolve(&to)?);
+                let bytes = self.files.remove(&from).ok_or(Errno::ENOENT)?;
+                self.files.insert(to, bytes);
+                done
+            }
+            Call::MakeDirectory { at, .. } if self.names.is_some() => {
+                let path = self.resolve(&at)?;
+                if self.status(&path).is_ok() {
+                    return Err(Errno::EEXIST);
+                }
+                self.directories.push(path);
+                done
+            }
+            Call::ChangeMode { at, mode } if self.names.is_some() => {
+                let path = self.resolve(&at)?;
+                self.status(&path)?;
+                self.modes.insert(path, mode);
+                done
+            }
+            Call::List { directory, position, attributes, .. } if self.names.is_some() => {
+                let path = [&self.path_of(directory)?[..], b"/"].concat();
+                let names = self.files.keys().filter_map(|file| file.strip_prefix(&path[..]));
+                let names: Vec<Vec<u8>> = names.filter(|name| !name.contains(&b'/')).map(<[u8]>::to_vec).collect();
+                let mut records = Vec::new();
+                for name in names.iter().skip(position as usize) {
+                    let length = (19 + name.len() + 1).next_multiple_of(8);
+                    let begin = records.len();
+                    records.extend([0; 16]);
+                    records.extend((length as u16).to_le_bytes());
+                    records.push(8);
+                    records.extend(name);
+                    records.resize(begin + length, 0);
+                }
+                let told = names.iter().map(|name| self.status(&[&path[..], name].concat()).ok());
+                let attributes = if attributes { told.collect() } else { Vec::new() };
+                let next = names.len() as u64;
+                Ok((Reply::Known(Keeping::default(), Known::Entries { next, attributes }), records))
+            }
+            Call::Return { .. } | Call::ReturnNames { .. } => done,
             Call::SeekData { offset, .. } => Ok((Reply::Count(offset), Vec::new())),
             Call::Synchronise { .. } | Call::Access { .. } | Call::SetFlags { .. } => done,
             _ => Err(Errno::EOPNOTSUPP),
@@ -245,6 +312,25 @@ impl World {
 }
 
 impl World {
+    /// An answer as who has the lease of names hears it.
+    fn kept(&self, call: &Call, answer: Result<(Reply, Vec<u8>), Errno>) -> Result<(Reply, Vec<u8>), Errno> {
+        let is_of_names = call.looks_at_names() || call.changes_names() || matches!(call, Call::Close(_));
+        let Some(number) = self.names.filter(|_| is_of_names) else {
+            return answer.map(|(reply, bulk)| (reply.plain(), bulk));
+        };
+        let (reply, bulk) = answer.unwrap_or_else(|errno| (Reply::Failed(errno.0), Vec::new()));
+        let known = reply.into_known().expect("it may be kept");
+        let is_written = |status: &FileStatus| {
+            let paths = self.writers.iter().filter_map(|handle| self.path_of(*handle).ok());
+            paths.filter_map(|path| self.status(&path).ok()).any(|written| written.inode == status.inode)
+        };
+        let attributes = match &known {
+            Known::Opened { status, .. } | Known::Status(status) => !is_written(status),
+            _ => true,
+        };
+        Ok((Reply::Known(Keeping { number, is_plain: true, attributes }, known), bulk))
+    }
+
     /// Who was told that it has to wait is to hear when it need not.
     fn note(&mut self, request: &Request, answer: &Result<(Reply, Vec<u8>), Errno>) {
         match (&request.call, answer) {
@@ -312,6 +398,7 @@ pub(super) async fn play(port: Port, world: Arc<Mutex<World>>) {
                         None => world.answer(request.call.clone(), frame.bulk),
                     };
                     world.note(&request, &answer);
+                    let answer = world.kept(&request.call, answer);
                     answers.push((frame.id, answer));
                 }
             }
