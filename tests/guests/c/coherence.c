@@ -3,6 +3,7 @@
    turn it is gets a byte from whoever had it before. At the end rank 0 says of each name what it leads to. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -19,6 +20,10 @@
 #define NAMES 3
 #define FDS 3
 #define LENGTH_MAX 400000
+/* Directories, and symbolic links. */
+#define OTHERS 2
+/* Times that everything is looked at, so that a node that looks knows it all. */
+#define ROUNDS 2
 
 static int rank, size, per_node;
 static long step;
@@ -29,6 +34,9 @@ static int peers[RANKS_MAX];
 struct file {
     unsigned char *bytes;
     long length;
+    int mode;
+    /* When it was changed, if that was said and nobody wrote to it since; else -1. */
+    long modified;
 };
 static struct file *names[NAMES];
 static struct {
@@ -36,6 +44,10 @@ static struct {
     int flags;
 } table[RANKS_MAX][FDS];
 static int fds[FDS];
+
+static int directories[OTHERS];
+/* The name that a link leads to, or -1. */
+static int links[OTHERS] = {-1, -1};
 
 static void fail(const char *what, long expected, long got) {
     printf("rank %d step %ld: %s: expected %ld, got %ld (errno %d)\n", rank, step, what, expected, got, errno);
@@ -53,13 +65,17 @@ static long draw(long below) {
     return (long)(state % (uint64_t)below);
 }
 
-static const char *path_of(int name) {
-    static char path[2][64];
+static const char *path(const char *kind, int name) {
+    static char path[4][64];
     static int turn;
-    turn ^= 1;
-    snprintf(path[turn], sizeof path[turn], "shared-%s-%d", seed, name);
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s-%s-%d", kind, seed, name);
     return path[turn];
 }
+
+static const char *path_of(int name) { return path("shared", name); }
+static const char *directory_of(int name) { return path("directory", name); }
+static const char *link_of(int name) { return path("link", name); }
 
 static unsigned char byte_of(long at) {
     return (unsigned char)(((unsigned long)step * 2654435761u + (unsigned long)at * 40503u) >> 8);
@@ -75,6 +91,8 @@ static struct file *made(void) {
     struct file *file = malloc(sizeof *file);
     file->bytes = malloc(LENGTH_MAX + 200000);
     file->length = 0;
+    file->mode = 0644;
+    file->modified = -1;
     return file;
 }
 
@@ -97,8 +115,118 @@ static long length_drawn(void) {
     }
 }
 
+/* What a look at a file says: nothing if there is none. */
+static void told(const char *what, const struct file *file, int result, const struct stat *status) {
+    is(what, file ? 0 : -1, result);
+    if (!file) return is("that it is missing", ENOENT, errno);
+    is("the length", file->length, status->st_size);
+    is("the mode", file->mode, status->st_mode & 07777);
+    if (file->modified >= 0) is("the time", file->modified, status->st_mtime);
+}
+
+/* What all names lead to. */
+static void survey(void) {
+    struct stat status;
+    char text[64];
+    for (int name = 0; name < NAMES; name++) {
+        told("stat", names[name], stat(path_of(name), &status), &status);
+        told("lstat", names[name], lstat(path_of(name), &status), &status);
+        is("access", names[name] ? 0 : -1, access(path_of(name), F_OK));
+        is("access to read", names[name] ? 0 : -1, access(path_of(name), R_OK));
+        if (!names[name]) is("open", -1, open(path_of(name), O_RDONLY));
+    }
+    for (int name = 0; name < OTHERS; name++) {
+        is("stat of a directory", directories[name] ? 0 : -1, stat(directory_of(name), &status));
+        if (directories[name]) is("that it is one", 1, S_ISDIR(status.st_mode));
+        snprintf(text, sizeof text, "%s/x", directory_of(name));
+        is("what is in it", -1, access(text, F_OK));
+        is("lstat of a link", links[name] < 0 ? -1 : 0, lstat(link_of(name), &status));
+        long length = readlink(link_of(name), text, sizeof text);
+        const char *leads_to = links[name] < 0 ? "" : path_of(links[name]);
+        is("readlink", links[name] < 0 ? -1 : (long)strlen(leads_to), length);
+        if (length > 0) is("what it says", 0, memcmp(text, leads_to, (size_t)length));
+        told("stat of a link", links[name] < 0 ? 0 : names[links[name]], stat(link_of(name), &status), &status);
+    }
+}
+
+/* What is listed is what there is, and each entry is what it is. */
+static void list(void) {
+    DIR *directory = opendir(".");
+    int files = 0, expected = 0;
+    if (!directory) fail("opendir", 0, -1);
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        int number, end = 0;
+        char format[64];
+        struct stat status;
+        snprintf(format, sizeof format, "shared-%s-%%d%%n", seed);
+        if (sscanf(entry->d_name, format, &number, &end) != 1 || entry->d_name[end]) continue;
+        told("lstat of an entry", names[number], lstat(entry->d_name, &status), &status);
+        files++;
+    }
+    closedir(directory);
+    for (int name = 0; name < NAMES; name++) expected += names[name] != 0;
+    is("files that are listed", expected, files);
+}
+
+/* Nobody has it open to write, so nothing that was written comes later. */
+static int is_written(const struct file *file) {
+    for (int who = 0; who < size; who++)
+        for (int slot = 0; slot < FDS; slot++)
+            if (table[who][slot].file == file && (table[who][slot].flags & O_ACCMODE) != O_RDONLY) return 1;
+    return 0;
+}
+
+/* One step that is about names and attributes alone. */
+static void act_on_names(int mine) {
+    int name = (int)draw(NAMES), other = (int)draw(OTHERS), what = (int)draw(12);
+    long when = draw(1000000000);
+    static const int modes[] = {0644, 0600, 0664, 0755};
+    int mode = modes[draw(4)];
+    struct file *file = names[name];
+    switch (what) {
+    case 0: case 1: case 2: case 3:
+        if (mine) for (int round = 0; round < ROUNDS; round++) survey();
+        return;
+    case 4:
+        if (mine) list(), survey();
+        return;
+    case 5:
+        if (mine) is("chmod", file ? 0 : -1, chmod(path_of(name), (mode_t)mode));
+        if (file) file->mode = mode;
+        return;
+    case 6: {
+        struct timespec times[2] = {{when, 0}, {when, 0}};
+        if (mine) is("utimensat", file ? 0 : -1, utimensat(AT_FDCWD, path_of(name), times, 0));
+        if (file) file->modified = is_written(file) ? -1 : when;
+        return;
+    }
+    case 7:
+        if (mine) is("mkdir", directories[other] ? -1 : 0, mkdir(directory_of(other), 0755));
+        directories[other] = 1;
+        return;
+    case 8:
+        if (mine) is("rmdir", directories[other] ? 0 : -1, rmdir(directory_of(other)));
+        directories[other] = 0;
+        return;
+    case 9:
+        if (mine) is("symlink", links[other] < 0 ? 0 : -1, symlink(path_of(name), link_of(other)));
+        if (links[other] < 0) links[other] = name;
+        return;
+    case 10:
+        if (mine) is("unlink of a link", links[other] < 0 ? -1 : 0, unlink(link_of(other)));
+        links[other] = -1;
+        return;
+    default:
+        if (directories[0] == directories[1]) return;
+        other = directories[0] ? 0 : 1;
+        if (mine) is("rename of a directory", 0, rename(directory_of(other), directory_of(1 - other)));
+        directories[other] = 0, directories[1 - other] = 1;
+    }
+}
+
 /* One step of whoever's turn it is; `mine`: of this rank. */
 static void act(int who, int mine) {
+    if (draw(4) == 0) return act_on_names(mine);
     int slot = (int)draw(FDS), name = (int)draw(NAMES), what = (int)draw(14);
     struct file *file = table[who][slot].file;
     int flags = table[who][slot].flags, writes = (flags & O_ACCMODE) != O_RDONLY, reads = (flags & O_ACCMODE) != O_WRONLY;
@@ -114,6 +242,7 @@ static void act(int who, int mine) {
         if (mine) is("pwrite", count, pwrite(fds[slot], buffer, (size_t)count, at));
         if (flags & O_APPEND) at = file->length;
         grow(file, at + count);
+        file->modified = -1;
         for (long i = 0; i < count; i++) file->bytes[at + i] = byte_of(i);
         return;
     case 3: case 4: case 5: { /* read */
@@ -125,7 +254,7 @@ static void act(int who, int mine) {
     }
     case 6: { /* the length */
         struct stat status;
-        if (mine) is("fstat", 0, fstat(fds[slot], &status)), is("fstat's length", file->length, status.st_size);
+        if (mine) told("fstat", file, fstat(fds[slot], &status), &status);
         if (mine) is("lseek", file->length, lseek(fds[slot], 0, SEEK_END));
         return;
     }
@@ -133,7 +262,7 @@ static void act(int who, int mine) {
         if (!writes) return;
         if (mine) is("ftruncate", 0, ftruncate(fds[slot], at));
         grow(file, at);
-        file->length = at;
+        file->length = at, file->modified = -1;
         return;
     case 8: /* as memory */
         if (!reads || !file->length) return;
@@ -176,7 +305,7 @@ static void act(int who, int mine) {
         if (opened) {
             if (mine) is("truncate", 0, truncate(path_of(name), at));
             grow(names[name], at);
-            names[name]->length = at;
+            names[name]->length = at, names[name]->modified = -1;
         } else {
             if (mine) is("unlink", 0, unlink(path_of(name)));
             names[name] = 0;
@@ -196,7 +325,7 @@ static void act(int who, int mine) {
         if (mine) fds[slot] = open(path_of(name), flags | (creates ? O_CREAT : 0), 0644);
         if (mine && fds[slot] < 0) fail("open", 0, fds[slot]);
         if (!names[name]) names[name] = made();
-        if (flags & O_TRUNC) names[name]->length = 0;
+        if (flags & O_TRUNC) names[name]->length = 0, names[name]->modified = -1;
         table[who][slot].file = names[name];
         table[who][slot].flags = flags;
     }
@@ -258,6 +387,10 @@ int main(int argc, char **argv) {
     if (before == rank && rank != 0) is("turn", 1, write(peers[0], &turn, 1));
     if (rank != 0) return 0;
     if (before > 0) is("turn", 1, read(peers[before], &turn, 1));
+    for (int name = 0; name < OTHERS; name++) {
+        if (directories[name]) is("the last rmdir", 0, rmdir(directory_of(name)));
+        if (links[name] >= 0) is("the last unlink", 0, unlink(link_of(name)));
+    }
     for (int name = 0; name < NAMES; name++) {
         uint64_t sum = 0xcbf29ce484222325u;
         if (!names[name]) continue;

@@ -59,6 +59,25 @@ fn what_one_rank_wrote_every_other_reads_at_once() {
     println!("{tried} seeds in {:.0} s", begun.elapsed().as_secs_f64());
 }
 
+/// A process of the host changes a name that a node keeps asking for.
+#[test]
+fn what_the_host_does_to_names_is_seen_soon() {
+    let cluster = Cluster::up(1);
+    let path = |name: &str| cluster.root().join(name);
+    std::fs::write(path("there"), b"12345").expect("it is written");
+    // Says what it sees as soon as that is something else, for some seconds.
+    let script = "i=0; while [ $i -lt 400000 ]; do [ -e /there ] && s=there || s=gone; [ -e /moved ] && s=$s-moved; \
+                  [ \"$s\" != \"$l\" ] && echo $s; l=$s; [ $s = gone-moved ] && exit 0; i=$((i+1)); done; exit 1";
+    let waiting = std::thread::scope(|scope| {
+        let running = scope.spawn(|| cluster.run(&[BUSYBOX, "sh", "-c", script]));
+        std::thread::sleep(Duration::from_secs(3));
+        std::fs::rename(path("there"), path("moved")).expect("it is renamed");
+        running.join().expect("it runs")
+    });
+    let ran = waiting.success();
+    assert!(ran.text().starts_with("there\n") && ran.text().ends_with("gone-moved\n"), "{}", ran.text());
+}
+
 /// Bytes that were to be written later and cannot be.
 #[test]
 fn what_a_full_disk_does_not_take_is_said_and_nothing_else_is_lost() {
