@@ -39,14 +39,11 @@ impl CachedFile {
     /// What shared mappings of it show.
     pub(crate) fn memory(&self, mappers: &Weak<dyn Mappers>) -> Arc<SharedMemory> {
         self.mappers.call_once(|| Weak::clone(mappers));
-        let mut state = self.state.lock();
         let new = || Arc::new(SharedMemory::of_file(self.frames, &self.retention, &self.mapped_pages));
-        let memory = state.mapped.get_or_insert_with(new);
-        if Arc::strong_count(memory) == 1 {
-            // What nobody has mapped any more may be long past. What is to be written still is what was written last.
-            memory.forget_file(&(0..u64::MAX));
-        }
-        Arc::clone(memory)
+        // What nobody has mapped any more may be long past.
+        self.forget_unmapped();
+        let mut state = self.state.lock();
+        Arc::clone(state.mapped.get_or_insert_with(new))
     }
 
     /// The same, once there is any.
