@@ -73,6 +73,16 @@ struct Files {
     /// Leases up to this number that were not heard of yet are not to be used: they were asked for already.
     void: u64,
     uses: u64,
+    /// When a file of which nothing is known was changed or closed last, by `uses`.
+    changed: u64,
+}
+
+/// A file that is about to be opened.
+pub(crate) struct Opening {
+    /// What it is charged with that something is known of it, [`KNOWN_FILE_BYTES`].
+    charge: Charge,
+    /// When it was begun, by [`Files::uses`]: what the I/O node says of the file may be as old.
+    begun: u64,
 }
 
 /// A file that is known.
@@ -83,6 +93,8 @@ struct Known {
     /// When it was opened or closed last, by [`Files::uses`], and as spare memory counts.
     used: u64,
     spare_used: u64,
+    /// When it was changed at the I/O node or its last handle closed, by [`Files::uses`].
+    changed: u64,
     _charge: Charge,
 }
 
@@ -113,17 +125,23 @@ impl FileCache {
         &self.names
     }
 
-    /// What opening a file is charged with before, [`KNOWN_FILE_BYTES`].
+    /// To be called before a file is opened.
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(crate) fn charge(&self) -> Result<Charge, Errno> {
-        self.quota.charge(KNOWN_FILE_BYTES)
+    pub(crate) fn opening(&self) -> Result<Opening, Errno> {
+        let charge = self.quota.charge(KNOWN_FILE_BYTES)?;
+        Ok(Opening { charge, begun: self.files.lock().uses })
     }
 
     /// A file was opened that is this, with that lease, and with all that is in it or nothing. [`Self::closed`] is to
     /// follow.
-    pub(crate) fn opened(&self, status: &FileStatus, lease: Option<(Grant, &[u8])>, charge: Charge) -> Arc<CachedFile> {
+    pub(crate) fn opened(
+        &self,
+        status: &FileStatus,
+        lease: Option<(Grant, &[u8])>,
+        Opening { charge, begun }: Opening,
+    ) -> Arc<CachedFile> {
         let identity = FileIdentity { device: status.device, inode: status.inode };
         let mut forgotten = None;
         let mut files = self.files.lock();
@@ -135,6 +153,8 @@ impl FileCache {
                 forgotten = files.known.remove(&oldest);
             }
         }
+        files.changed = files.changed.max(forgotten.as_ref().map_or(0, |known| known.changed));
+        let changed = files.known.get(&identity).map_or(files.changed, |known| known.changed);
         let new =
             || CachedFile::new(identity, self.frames, &self.retention, &self.quota, (&self.waiting, &self.mapped));
         let known = files.known.entry(identity).or_insert_with(|| Known {
@@ -142,6 +162,7 @@ impl FileCache {
             opens: 0,
             used: 0,
             spare_used: 0,
+            changed,
             _charge: charge,
         });
         known.opens += 1;
@@ -150,6 +171,9 @@ impl FileCache {
             // It may have said that what is known is not so.
             known.file.is_unsure();
             log::debug!("files: lease {} was wanted back before it came", grant.number);
+        } else if lease.is_some() && changed > begun && known.file.lease().is_none() {
+            // A rank here may have written more than is said of it.
+            known.file.is_unsure();
         } else if let Some((grant, bytes)) = lease {
             known.file.granted(grant, status);
             // Nobody else here can have written to it since.
@@ -174,7 +198,9 @@ impl FileCache {
         if known.opens == 0 {
             // The lease ends with the handle.
             let knows_something = known.file.rest();
+            known.changed = files.uses;
             if !knows_something {
+                files.changed = files.uses;
                 files.known.remove(&identity);
             }
         }
@@ -182,7 +208,21 @@ impl FileCache {
 
     /// A file changed, by a call that was made at the I/O node.
     pub(crate) fn changed(&self, identity: FileIdentity, change: &FileChange) {
-        let known = self.files.lock().known.get(&identity).map(|known| Arc::clone(&known.file));
+        let known = {
+            let mut files = self.files.lock();
+            let files = &mut *files;
+            files.uses += 1;
+            match files.known.get_mut(&identity) {
+                Some(known) => {
+                    known.changed = files.uses;
+                    Some(Arc::clone(&known.file))
+                }
+                None => {
+                    files.changed = files.uses;
+                    None
+                }
+            }
+        };
         if let Some(known) = known {
             known.changed(change);
         }

@@ -11,7 +11,7 @@ use coppice_protocol::text::ByteString;
 use spin::Once;
 
 use super::asks::AskFile;
-use super::cache::CachedFile;
+use super::cache::{CachedFile, Opening};
 use super::closer::Closer;
 use super::counters::CounterFile;
 use super::device::Device;
@@ -88,7 +88,7 @@ impl Shipped {
         (handle, now, lease): (Handle, &FileStatus, Option<(Grant, &[u8])>),
         was: FileStatus,
         opened_with: u32,
-        (path, charge, known): (ByteString, Charge, Charge),
+        (path, charge, known): (ByteString, Charge, Opening),
         closer: &Closer,
     ) -> Self {
         let is_file = opened_with & flags::O_PATH == 0 && now.mode & S_IFMT == S_IFREG;
@@ -299,7 +299,7 @@ impl OpenFile {
     /// A file that the I/O node has opened.
     pub(crate) fn shipped(
         (handle, status, lease): (Handle, FileStatus, Option<(Grant, &[u8])>),
-        charged: (ByteString, Charge, Charge),
+        charged: (ByteString, Charge, Opening),
         opened_with: u32,
         closer: &Closer,
     ) -> Self {

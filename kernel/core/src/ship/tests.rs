@@ -362,8 +362,8 @@ fn parts_that_wait_take_no_more_than_they_are_charged_with_and_no_long_run_of_it
     const THREADS: usize = 512;
     const PARTS: usize = 4;
     let bench = Bench::new(&[]);
-    let nothing = || bench.process.node.quota.charge(0).expect("nothing");
-    let path = ("/a".into(), nothing(), nothing());
+    let nothing = bench.process.node.quota.charge(0).expect("nothing");
+    let path = ("/a".into(), nothing, bench.process.closer.cache().opening().expect("there is memory"));
     let file = OpenFile::shipped((Handle(1), FileStatus::default(), None), path, 0, &bench.process.closer);
     let process = &*bench.process;
     let (waiting, taken) = measure(|| {

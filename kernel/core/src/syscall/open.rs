@@ -138,7 +138,7 @@ async fn open_shipped(caller: Caller<'_>, at: Location, opened_with: u32, mode: 
     // Before there is a handle.
     let path = path_of(caller, &at);
     let charge = caller.process.node.quota.charge(block_bytes(path.len()))?;
-    let known = caller.process.closer.cache().charge()?;
+    let known = caller.process.closer.cache().opening()?;
     match caller.ask(Call::Open { at, flags: opened_with & !flags::O_CLOEXEC, mode }).await? {
         (Reply::Opened { handle, status, grant }, bytes) => {
             let (closer, charged) = (&caller.process.closer, (path, charge, known));

@@ -190,7 +190,7 @@ impl Elsewhere<'_> {
     ) -> Result<(Shipped, Option<Longer>), NotThere> {
         const MAKES: u32 = flags::O_CREAT | flags::O_EXCL | flags::O_TRUNC | flags::O_CLOEXEC;
         let charge = self.quota.charge(block_bytes(path.len()))?;
-        let known = self.closer.cache().charge()?;
+        let known = self.closer.cache().opening()?;
         let at = Location { directory: None, path: path.clone() };
         let call = Call::Open { at, flags: opened_with & !MAKES, mode: 0 };
         // What others here were told of the file may not be so any more.
