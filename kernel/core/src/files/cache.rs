@@ -404,7 +404,7 @@ mod tests {
             (FileId { device: 1, inode: 2 }, FileStatus { device: 1, inode: 2, ..FileStatus::default() });
         let opened = |number| {
             let grant = Grant { lease: Lease::Sole, number, known: 1, version: number };
-            cache.opened(&status, Some((grant, &[])), cache.charge().expect("memory"))
+            cache.opened(&status, Some((grant, &[])), cache.opening().expect("memory"))
         };
         let file = opened(2);
         assert_eq!(file.lease(), Some(2));

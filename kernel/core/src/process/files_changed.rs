@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use coppice_hal::addr::PAGE_BYTES;
 
 use crate::files::Shipped;
-use crate::files::cache::Mappers;
+use crate::files::cache::{CachedFile, Mappers};
 use crate::memory::{FileChange, FileIdentity, SharedMemory};
 use crate::process::{JobOnNode, Process};
 
@@ -16,6 +16,7 @@ use crate::process::{JobOnNode, Process};
 pub(crate) struct Changing<'a> {
     process: &'a Process,
     file: FileIdentity,
+    cached: Option<Arc<CachedFile>>,
     change: FileChange,
     is_said: bool,
 }
@@ -28,12 +29,21 @@ impl Changing<'_> {
             self.process.job.cache.changed(self.file, change);
         }
     }
+
+    /// This was done, and not what was about to be.
+    pub(crate) fn became(mut self, change: FileChange) {
+        self.change = change.clone();
+        self.is(Some(&change));
+    }
 }
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         if !self.is_said {
             self.process.job.cache.is_unsure(self.file);
+        }
+        if let Some(cached) = &self.cached {
+            cached.is_changing(false);
         }
         self.process.file_shown(self.file, &self.change);
     }
@@ -53,7 +63,11 @@ impl Process {
     /// Something is about to be done to a file.
     #[must_use]
     pub(crate) fn changing(&self, file: &Shipped, change: FileChange) -> Changing<'_> {
-        Changing { process: self, file: file.identity(), change, is_said: false }
+        let cached = file.cached().cloned();
+        if let Some(cached) = &cached {
+            cached.is_changing(true);
+        }
+        Changing { process: self, file: file.identity(), cached, change, is_said: false }
     }
 
     /// Something was done to a file at the I/O node.

@@ -7,7 +7,7 @@ use coppice_protocol::ship::{Call, FileStatus, Known, Reply};
 
 use crate::errno::Errno;
 use crate::files::special::Node;
-use crate::files::{Object, OpenFile, Shipped, buffer};
+use crate::files::{Object, OpenFile, buffer};
 use crate::process::Process;
 use crate::process::special::{MODE_PIPE, read_program};
 
@@ -80,7 +80,12 @@ impl OpenFile {
         }
         match cached.known_bytes(offset, length) {
             Some(bytes) => Ok(bytes),
-            None => read_shipped(process, shipped, offset, length).await,
+            None => {
+                let call = Call::Read { file: shipped.handle, offset, length: length as u32 };
+                let (_, mut bytes) = process.client.call(call, Vec::new()).await?;
+                bytes.truncate(length);
+                Ok(bytes)
+            }
         }
     }
 
@@ -92,7 +97,10 @@ impl OpenFile {
                 if let Some(settled) = shipped.cached().and_then(|cached| cached.unsettled()) {
                     settled.await;
                 }
-                read_shipped(process, shipped, offset, length).await
+                let call = Call::Read { file: shipped.handle, offset, length: length as u32 };
+                let (_, mut bytes) = process.client.call(call, Vec::new()).await?;
+                bytes.truncate(length);
+                Ok(bytes)
             }
             Object::Text(text, _) => text.read(process, offset, length),
             Object::Asks(asks, _) => asks.read(offset, length),
@@ -115,13 +123,6 @@ impl OpenFile {
             _ => Err(Errno::ESPIPE),
         }
     }
-}
-
-async fn read_shipped(process: &Process, shipped: &Shipped, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
-    let call = Call::Read { file: shipped.handle, offset, length: length as u32 };
-    let (_, mut bytes) = process.client.call(call, Vec::new()).await?;
-    bytes.truncate(length);
-    Ok(bytes)
 }
 
 fn special_status(object: &Object, process: &Process) -> FileStatus {

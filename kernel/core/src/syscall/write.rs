@@ -409,15 +409,21 @@ pub(super) async fn write_once(
                 cached.settle().await;
             }
             let call = Call::Write { file: shipped.handle, offset };
-            match caller.process.client.call(call, bytes).await? {
-                (Reply::Written { bytes, end }, _) => {
+            // Where it will be, if at the end, the I/O node says.
+            let changing = caller.process.changing(shipped, FileChange::Written(offset.unwrap_or(0)..u64::MAX));
+            match caller.process.client.call(call, bytes).await {
+                Ok((Reply::Written { bytes, end }, _)) => {
                     let bytes = u64::from(bytes).min(length);
                     caller.process.account.bytes_written.fetch_add(bytes, Ordering::Relaxed);
-                    let change = FileChange::Written(end.saturating_sub(bytes)..end);
-                    caller.process.file_changed(shipped.identity(), &change);
+                    changing.became(FileChange::Written(end.saturating_sub(bytes)..end));
                     Ok((bytes, end))
                 }
-                _ => Err(Errno::EIO.into()),
+                Ok(_) | Err(Errno::EIO) => Err(Errno::EIO.into()),
+                Err(errno) => {
+                    // Nothing was.
+                    changing.is(None);
+                    Err(errno.into())
+                }
             }
         }
         Object::Standard(stream) => Ok((print_once(caller, stream, bytes).await?, 0)),
