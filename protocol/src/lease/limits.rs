@@ -22,5 +22,6 @@ pub const LOOKS_AFTER_RECALL: u32 = 32;
 /// How long what is kept of names and attributes is believed, ns: processes of the host change them, too.
 pub const NAMES_BELIEVED_NS: u64 = 1_000_000_000;
 
-/// Entries of a listing that come with their attributes; of further ones these are to be asked for.
-pub const LISTED_MAX: usize = 512;
+/// Entries of a listing that come with their attributes, at most some 150 bytes each, which a message has room for; of
+/// further ones these are to be asked for.
+pub const LISTED_MAX: usize = 1024;
