@@ -191,7 +191,7 @@ pub const CUT_MOMENT_NS: u64 = 2_000_000;
 pub const THREAD_EXTRA_BYTES: usize = 2048;
 
 /// What a part of a transfer is charged with beside its bytes, bytes: its call to the I/O node, and who waits for that.
-pub const PART_CALL_BYTES: usize = 1344;
+pub const PART_CALL_BYTES: usize = 1600;
 
 /// What a call for pages of the program takes while it waits, bytes: charged with the pages.
 pub const PAGES_CALL_BYTES: usize = 2048;
