@@ -16,8 +16,8 @@
 //!
 //! Beside the files that are open there are names and attributes, of which a node that looks at many gets one *lease of
 //! names* for each job: what it was told of them stays true until it is asked back
-//! ([`crate::ship::Notice::RecallNames`]), which the I/O node does before any other node changes a name or an attribute.
-//! The node itself forgets what its own calls change.
+//! ([`crate::ship::Notice::RecallNames`]), which the I/O node does before any other node changes a name or an
+//! attribute. The node itself forgets what its own calls change.
 //!
 //! [`Leases`] is the I/O node's table of files, [`Names`] that of names. They do nothing but
 //! count; whoever asks them sends what they say.

@@ -1,5 +1,6 @@
 //! Answers that a node may keep, and which calls are about names.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
@@ -36,12 +37,12 @@ pub enum Known {
         /// Its handle.
         handle: Handle,
         /// What it is.
-        status: FileStatus,
+        status: Box<FileStatus>,
         /// The lease of the file.
         grant: Option<Grant>,
     },
     /// As [`Reply::Status`].
-    Status(FileStatus),
+    Status(Box<FileStatus>),
     /// As [`Reply::Entries`].
     Entries {
         /// Position to go on from.
@@ -60,8 +61,8 @@ impl From<Known> for Reply {
         match known {
             Known::Done => Self::Done,
             Known::Data => Self::Data,
-            Known::Opened { handle, status, grant } => Self::Opened { handle, status, grant },
-            Known::Status(status) => Self::Status(status),
+            Known::Opened { handle, status, grant } => Self::Opened { handle, status: *status, grant },
+            Known::Status(status) => Self::Status(*status),
             Known::Entries { next, .. } => Self::Entries { next },
             Known::Path(path) => Self::Path(path),
             Known::Failed(errno) => Self::Failed(errno),
@@ -74,17 +75,17 @@ impl Reply {
     ///
     /// # Errors
     /// Itself, if not.
-    pub fn into_known(self) -> Result<Known, Self> {
+    pub fn into_known(self) -> Result<Known, Box<Self>> {
         Ok(match self {
             Self::Done => Known::Done,
             Self::Data => Known::Data,
-            Self::Opened { handle, status, grant } => Known::Opened { handle, status, grant },
-            Self::Status(status) => Known::Status(status),
+            Self::Opened { handle, status, grant } => Known::Opened { handle, status: Box::new(status), grant },
+            Self::Status(status) => Known::Status(Box::new(status)),
             Self::Entries { next } => Known::Entries { next, attributes: Vec::new() },
             Self::Path(path) => Known::Path(path),
             Self::Failed(errno) => Known::Failed(errno),
             Self::Known(_, known) => known,
-            other => return Err(other),
+            other => return Err(Box::new(other)),
         })
     }
 
@@ -134,6 +135,8 @@ impl Call {
 
 #[cfg(test)]
 mod tests {
+    use alloc::boxed::Box;
+
     use super::{Call, Keeping, Reply};
     use crate::ship::Location;
 
@@ -156,6 +159,6 @@ mod tests {
             assert_eq!(Reply::Known(Keeping::default(), known.clone()).plain(), reply);
             assert_eq!(Reply::from(known), reply);
         }
-        assert_eq!(Reply::Later.into_known(), Err(Reply::Later));
+        assert_eq!(Reply::Later.into_known(), Err(Box::new(Reply::Later)));
     }
 }

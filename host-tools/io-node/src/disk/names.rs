@@ -14,7 +14,7 @@ pub(super) fn execute(files: &Files, call: Call) -> Answer {
     let keeping = Keeping { number: 0, is_plain: plain::is_plain(), attributes: true };
     match reply.into_known() {
         Ok(known) => (Reply::Known(keeping, known), bytes),
-        Err(reply) => (reply, bytes),
+        Err(reply) => (*reply, bytes),
     }
 }
 

@@ -65,8 +65,8 @@ impl Listing {
         Ok((records, next))
     }
 
-    /// What the first entries are of which these are the records, links not followed. Of what is not there any more, and
-    /// of the directory itself and the one above, nothing is told.
+    /// What the first entries are of which these are the records, links not followed. Of what is not there any more,
+    /// and of the directory itself and the one above, nothing is told.
     pub(crate) fn attributes(&self, mut records: &[u8]) -> Vec<Option<FileStatus>> {
         let mut told = Vec::new();
         while told.len() < LISTED_MAX

@@ -1,5 +1,5 @@
-//! Leases of names ([`coppice_protocol::lease::Names`]): which answers nodes may keep, and changes that wait until nodes
-//! have forgotten what they keep.
+//! Leases of names ([`coppice_protocol::lease::Names`]): which answers nodes may keep, and changes that wait until
+//! nodes have forgotten what they keep.
 //!
 //! A call that changes names or attributes waits here before anything is done on the host, holding nothing but its
 //! node's slot, until all other nodes have given their leases back; after [`RECALL_TIME_MAX`] it fails with `EIO`. What
@@ -143,7 +143,7 @@ impl Machine {
                 }
                 (Reply::Known(keeping, known), bytes)
             }
-            Err(reply) => (reply, bytes),
+            Err(reply) => (*reply, bytes),
         }
     }
 

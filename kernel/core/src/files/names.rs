@@ -213,7 +213,7 @@ pub(crate) struct Changing<'a> {
 
 impl Changing<'_> {
     /// It was made, with this answer if the I/O node says that it may be kept.
-    pub(crate) fn is_made(mut self, call: &Call, keeping: Keeping, known: &Known) {
+    pub(crate) fn made(mut self, call: &Call, keeping: Keeping, known: &Known) {
         self.is_said = true;
         if let Known::Failed(errno) = known
             && CHANGES_NOTHING.contains(&Errno::from_wire(*errno))
@@ -228,7 +228,7 @@ impl Changing<'_> {
         if let Known::Opened { status, .. } = known {
             // Its own end is not one that others began.
             let asked = self.is_alone.then_some(self.asked);
-            self.names.told(asked, &place, keeping, Ok(&Told::Status(*status)));
+            self.names.told(asked, &place, keeping, Ok(&Told::Status(**status)));
         }
     }
 }

@@ -30,8 +30,8 @@ const WAITS_FOR_DISK: u32 = flags::O_SYNC | flags::O_DSYNC | flags::O_DIRECT;
 /// Bytes that a read or a write copies without letting others have the core in between.
 const COPIED_NOW_BYTES_MAX: u64 = 16 * 1024;
 
-/// Bytes from which on a read goes past what is kept, of a file that is long ([`CachedFile::is_long`]) and that no other
-/// rank here may read as well.
+/// Bytes from which on a read goes past what is kept, of a file that is long ([`CachedFile::is_long`]) and that no
+/// other rank here may read as well.
 const READ_PAST_MIN: u64 = 512 * 1024;
 
 /// Bytes from which on a write goes to the I/O node at once: what is as long need not wait for more.

@@ -37,7 +37,7 @@ impl Caller<'_> {
         match &reply {
             Reply::Known(keeping, Known::Opened { status, .. }) => {
                 if let Some(place) = Place::opened_by(&said) {
-                    names.told(asked, &place, *keeping, Ok(&Told::Status(*status)));
+                    names.told(asked, &place, *keeping, Ok(&Told::Status(**status)));
                 }
             }
             Reply::Known(keeping, Known::Failed(errno)) => {
@@ -56,7 +56,7 @@ impl Caller<'_> {
         let said = call.clone();
         let (reply, bytes) = self.process.client.look(call).await?;
         if let Reply::Known(keeping, known) = &reply {
-            changing.is_made(&said, *keeping, known);
+            changing.made(&said, *keeping, known);
         }
         answered(reply.plain(), bytes)
     }

@@ -191,8 +191,8 @@ fn known() -> impl Strategy<Value = Known> {
     prop_oneof![
         Just(Known::Done),
         Just(Known::Data),
-        opened.prop_map(|(handle, status, grant)| Known::Opened { handle, status, grant }),
-        file_status().prop_map(Known::Status),
+        opened.prop_map(|(handle, status, grant)| Known::Opened { handle, status: Box::new(status), grant }),
+        file_status().prop_map(|status| Known::Status(Box::new(status))),
         listed.prop_map(|(next, attributes)| Known::Entries { next, attributes }),
         bytes().prop_map(Known::Path),
         any::<u16>().prop_map(Known::Failed),

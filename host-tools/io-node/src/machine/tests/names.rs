@@ -89,9 +89,9 @@ impl Two {
             let known = match &call {
                 Call::Open { .. } => {
                     self.handles += 1;
-                    Known::Opened { handle: Handle(self.handles), status: status(), grant: None }
+                    Known::Opened { handle: Handle(self.handles), status: Box::new(status()), grant: None }
                 }
-                Call::Stat { .. } | Call::HandleStat(_) | Call::Close(_) => Known::Status(status()),
+                Call::Stat { .. } | Call::HandleStat(_) | Call::Close(_) => Known::Status(Box::new(status())),
                 Call::List { attributes, .. } => {
                     Known::Entries { next: 1, attributes: if *attributes { vec![Some(status())] } else { Vec::new() } }
                 }

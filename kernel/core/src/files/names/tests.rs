@@ -155,7 +155,7 @@ impl Model {
 }
 
 fn opened(status: FileStatus) -> Known {
-    Known::Opened { handle: Handle(1), status, grant: None }
+    Known::Opened { handle: Handle(1), status: alloc::boxed::Box::new(status), grant: None }
 }
 
 proptest! {

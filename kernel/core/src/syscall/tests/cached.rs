@@ -122,7 +122,8 @@ fn who_reads_on_has_what_comes_next_and_in_large_pieces() {
     assert!(sum < 3_100_000, "{sum} bytes, and no byte twice");
 }
 
-/// Who reads a long file once in long calls has it copied once; who reads it in short ones, or beside others, has it kept.
+/// Who reads a long file once in long calls has it copied once; who reads it in short ones, or beside others, has it
+/// kept.
 #[test]
 fn a_long_file_is_read_past_what_is_kept_in_long_calls() {
     let long = crate::process::testing::pool().total_frames() as usize * 4096 / 8 + 8192;
