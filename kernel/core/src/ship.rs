@@ -250,7 +250,11 @@ impl Client {
     pub(crate) async fn call_owed(&self, call: Call, bulk: Vec<u8>) -> Answer {
         let (caller, receiver) = oneshot::channel();
         self.push(call, pending::share(bulk), Caller::Task(caller), true);
-        receiver.await.unwrap_or(Err(Errno::EIO))
+        let (reply, bytes) = receiver.await.unwrap_or(Err(Errno::EIO))?;
+        match reply.plain() {
+            Reply::Failed(errno) => Err(Errno::from_wire(errno)),
+            reply => Ok((reply, bytes)),
+        }
     }
 
     /// Queues a request, and sends it if there is a place for it.

@@ -41,7 +41,10 @@ pub(super) enum Question {
     /// Which directory it is.
     Directory,
     /// Whether it is missing, before it is opened.
-    Missing,
+    Missing {
+        /// Links at the end are followed.
+        follow: bool,
+    },
 }
 
 /// Flags of open(2) that make what is missing.
@@ -65,7 +68,9 @@ impl Place {
             Call::Access { at, mode, flags } => (at, Question::Access { mode: *mode, flags: *flags }),
             Call::ReadLink(at) => (at, Question::Link),
             Call::Resolve(at) => (at, Question::Directory),
-            Call::Open { at, flags, .. } if flags & MAKES == 0 => (at, Question::Missing),
+            Call::Open { at, flags, .. } if flags & MAKES == 0 => {
+                (at, Question::Missing { follow: flags & flags::O_NOFOLLOW == 0 })
+            }
             _ => return None,
         };
         Self::at(at, question)

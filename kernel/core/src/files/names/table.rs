@@ -133,6 +133,8 @@ impl Table {
         self.make_room();
         let is_plain = keeping.is_plain && place.is_straight();
         let is_of_name = !matches!(place.question, Question::Link | Question::Directory);
+        // What is missing may be what a link at the end leads to.
+        let is_open = matches!(place.question, Question::Missing { .. });
         match told {
             Ok(Told::Status(status)) if is_plain => {
                 let (at_ns, charge) = since;
@@ -142,14 +144,14 @@ impl Table {
                 let name = Name { leads_to: Ok(identity(status)), since: (at_ns, charge) };
                 self.names.insert(place.path().to_vec(), name);
             }
-            Err(Errno::ENOENT) if is_plain => self.is_missing(place, Errno::ENOENT, since),
-            Err(errno) if is_plain && is_missing(errno) && is_of_name && place.question != Question::Missing => {
+            Err(Errno::ENOENT) if is_plain && !is_open => self.is_missing(place, Errno::ENOENT, since),
+            Err(errno) if is_plain && is_missing(errno) && is_of_name && !is_open => {
                 self.is_missing(place, errno, since);
             }
             Ok(Told::Status(_)) if !keeping.attributes => {}
             Err(errno) if !is_missing(errno) && errno != Errno::EACCES && errno != Errno::EINVAL => {}
             // What is asked before an open is whether it is worth it.
-            _ if place.question == Question::Missing && told != Err(Errno::ENOENT) => {}
+            _ if is_open && told != Err(Errno::ENOENT) => {}
             _ => {
                 let other = Other { told: told.cloned(), since };
                 self.others.insert((place.path().to_vec(), place.question), other);
