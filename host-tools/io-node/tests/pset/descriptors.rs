@@ -22,7 +22,7 @@ async fn open(node: &mut Node, owner: Owner) -> Result<Handle, u16> {
     let id = node.request(owner, Call::Open { at, flags: 0, mode: 0 }, &[]);
     let (answered, reply, _) = node.reply().await;
     assert_eq!(answered, id);
-    match reply {
+    match reply.plain() {
         Reply::Opened { handle, .. } => Ok(handle),
         Reply::Failed(errno) => Err(errno),
         other => panic!("{other:?} for open"),
