@@ -147,7 +147,7 @@ impl Shell {
                 let mut machine = self.machine.borrow_mut();
                 match answer {
                     Some(answer) => machine.done(id, answer, now),
-                    None => machine.waits(id),
+                    None => machine.waits(id, now),
                 }
             }
             Effect::Run(id) => self.disk.borrow_mut().run(id),

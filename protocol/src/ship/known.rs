@@ -117,6 +117,15 @@ impl Call {
         }
     }
 
+    /// The open file whose bytes or length it changes.
+    #[must_use]
+    pub const fn changes_file(&self) -> Option<Handle> {
+        match self {
+            Self::Write { file, .. } | Self::Allocate { file, .. } | Self::HandleTruncate { file, .. } => Some(*file),
+            _ => None,
+        }
+    }
+
     /// Whether it tells of names or attributes and changes none.
     #[must_use]
     pub const fn looks_at_names(&self) -> bool {

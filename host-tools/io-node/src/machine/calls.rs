@@ -35,6 +35,8 @@ struct UnderWay {
     stage: Stage,
     about: About,
     names: AboutNames,
+    /// The file that it changes by a handle.
+    changes: Option<Handle>,
 }
 
 impl UnderWay {
@@ -158,6 +160,12 @@ impl Calls {
         }
     }
 
+    /// Whether calls are being made that change a file by this handle.
+    pub(super) fn are_changing(&self, (place, owner): (PlaceId, Owner), handle: Handle) -> bool {
+        let is_it = |call: &UnderWay| call.owner == owner && call.place == place && call.changes == Some(handle);
+        self.table.values().any(is_it)
+    }
+
     /// Whether one waits for leases.
     pub(super) fn is_waiting_for_lease(&self, id: CallId) -> bool {
         self.table.get(&id).is_some_and(|call| call.stage == Stage::ForLease && !call.is_answered)
@@ -201,8 +209,11 @@ impl Machine {
             Outside::Names(call @ Call::Stat { .. }) if has_leases => About::Look(call.clone()),
             _ => About::Nothing,
         };
-        let mut call =
-            UnderWay { identity, request, owner, place, is_answered: false, stage: Stage::Out, about, names };
+        let changes = match &what {
+            Outside::Data(call, _) | Outside::Names(call) => call.changes_file(),
+        };
+        let (is_answered, stage) = (false, Stage::Out);
+        let mut call = UnderWay { identity, request, owner, place, is_answered, stage, about, names, changes };
         let what = match what {
             Outside::Names(what) if waits => {
                 call.names.waits_with(what);
@@ -219,13 +230,13 @@ impl Machine {
     }
 
     /// What was tried may have to wait for the disk: it is prepared, and run when it is its turn.
-    pub fn waits(&mut self, id: CallId) {
+    pub fn waits(&mut self, id: CallId, now: Now) {
         let Some(call) = self.calls.table.get_mut(&id) else { return };
         let job = self.jobs.at(call.owner.job, call.place);
         let Some(job) = job.filter(|_| !call.is_answered) else {
             // Nobody is owed it any more.
-            self.calls.table.remove(&id);
-            return self.effects.push(Effect::Cancel(id));
+            self.effects.push(Effect::Cancel(id));
+            return self.will_not_be_made(id, now);
         };
         call.stage = Stage::InLine;
         let is_turn =
@@ -274,6 +285,7 @@ impl Machine {
         if let (About::Host(file), (Reply::Status(status), _)) = (&call.about, &answer) {
             self.host_has(*file, status, now);
         }
+        self.changed_late(&call, now);
         if let About::Close(handle) = call.about {
             let status = if let (Reply::Status(status), _) = &answer { Some(status) } else { None };
             let party = Self::party(call.identity.node, call.place, call.owner.job);
@@ -292,6 +304,22 @@ impl Machine {
             }
             let answer = self.keepable(call.names, kept, answer);
             self.answer(call.identity, call.request, answer, now);
+        }
+    }
+
+    /// A call that nobody is owed will not be made.
+    fn will_not_be_made(&mut self, id: CallId, now: Now) {
+        if let Some(call) = self.calls.table.remove(&id) {
+            self.changed_late(&call, now);
+        }
+    }
+
+    /// A call of a rank that may have ended changes a file no longer.
+    fn changed_late(&mut self, call: &UnderWay, now: Now) {
+        if let Some(handle) = call.changes.filter(|_| call.is_answered)
+            && !self.calls.are_changing((call.place, call.owner), handle)
+        {
+            self.closed_handle((call.party(), call.owner), handle, None, now);
         }
     }
 
@@ -314,7 +342,8 @@ impl Machine {
         let identity = Identity { node, generation: Generation(0) };
         let (request, stage) = (RequestId::new(0, 0), Stage::Out);
         let names = AboutNames::nothing();
-        let under_way = UnderWay { identity, request, owner, place, is_answered: true, stage, about, names };
+        let under_way =
+            UnderWay { identity, request, owner, place, is_answered: true, stage, about, names, changes: None };
         self.calls.table.insert(id, under_way);
         self.effects.push(Effect::Names { id, place, rank: owner.rank, call });
     }

@@ -308,15 +308,16 @@ impl Machine {
         self.opens_go_on(file, now);
     }
 
-    /// A rank has ended: it has no file open any more.
+    /// A rank has ended: it has no file open any more but those that calls of it are still changing, which nobody can
+    /// call off: others get leases of these when that is over.
     pub(super) fn closed_all(&mut self, node: NodeId, place: PlaceId, owner: Owner, now: Now) {
         let party = Party { node, place, job: owner.job };
-        for (_, (file, access)) in self.leases.handles.remove(&(place, owner)).into_iter().flatten() {
-            self.leases.table.close(party, file, access, None, now.realtime_ns);
-            if access == Access::Write {
-                self.wrote();
+        let handles: Vec<Handle> =
+            self.leases.handles.get(&(place, owner)).into_iter().flat_map(BTreeMap::keys).copied().collect();
+        for handle in handles {
+            if !self.calls.are_changing((place, owner), handle) {
+                self.closed_handle((party, owner), handle, None, now);
             }
-            self.opens_go_on(file, now);
         }
         if !self.jobs.get(owner.job).is_some_and(|job| job.ranks.are_live_on(node)) {
             self.names_gone(party, now);

@@ -382,7 +382,7 @@ impl World {
             Effect::Drop(place) => left = io_node.disk.forget(place),
             Effect::Try { id, place, rank, call, bulk } => {
                 io_node.disk.begin(id, place, rank, call, bulk);
-                io_node.machine.waits(id);
+                io_node.machine.waits(id, now);
             }
             Effect::Run(id) => self.plan(disk_ns, Event::Done(pset, incarnation, id)),
             Effect::Cancel(id) => left = io_node.disk.cancel(id),

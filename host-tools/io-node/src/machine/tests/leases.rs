@@ -61,6 +61,14 @@ impl Two {
         id
     }
 
+    /// A rank comes to its end by itself.
+    fn end(&mut self, node: u32) {
+        let report = RankReport::ended(JOB, Rank(node), Exit::Status(0));
+        let control = &mut self.wires[node as usize][0];
+        control.say(&one_end(report));
+        control.exchange(&mut self.machine, NOW);
+    }
+
     fn status(&self) -> FileStatus {
         let changed = Timestamp { seconds: 1, nanoseconds: 1 };
         FileStatus { device: 1, inode: 2, mode: 0o100_644, size: self.size, changed, ..FileStatus::default() }
@@ -214,13 +222,44 @@ fn a_lease_ends_with_its_node_and_with_its_rank() {
         if loses_node {
             two.machine.order(ToPset::RemoveNode { node: NodeId(0) }, NOW).expect("makes sense");
         } else {
-            let report = RankReport::ended(JOB, Rank(0), Exit::Status(0));
-            two.wires[0][0].say(&one_end(report));
-            two.wires[0][0].exchange(&mut two.machine, NOW);
+            two.end(0);
         }
         two.work();
         let (replies, _) = two.hear(1);
         assert!(matches!(replies[..], [(_, Reply::Opened { grant: Some(_), .. })]), "{replies:?}");
+    }
+}
+
+/// What a rank that has ended is still writing, on a thread that nobody calls off, is there before others have a lease.
+#[test]
+fn a_lease_outlives_its_rank_as_long_as_that_still_writes() {
+    for loses_node in [false, true] {
+        let mut two = Two::new();
+        let (file, _) = two.opened(0, WRITE);
+        let mut written = Vec::new();
+        for offset in [Some(0), Some(5)] {
+            two.say(0, Call::Write { file, offset });
+            while let Some(effect) = two.machine.next_effect() {
+                if let Effect::Try { id, .. } = effect {
+                    two.machine.waits(id, NOW);
+                    written.push(id);
+                }
+            }
+        }
+        if loses_node {
+            two.machine.order(ToPset::RemoveNode { node: NodeId(0) }, NOW).expect("makes sense");
+        } else {
+            two.end(0);
+        }
+        two.open(1, READ);
+        for id in written {
+            two.work();
+            assert_eq!(two.hear(1).0, [], "{loses_node}");
+            two.machine.done(id, (Reply::Written { bytes: 5, end: 5 }, Vec::new()), NOW);
+        }
+        two.work();
+        let (replies, _) = two.hear(1);
+        assert!(matches!(replies[..], [(_, Reply::Opened { .. })]), "{replies:?}");
     }
 }
 
