@@ -13,6 +13,7 @@ mod extents;
 mod file;
 mod fill;
 mod mapped;
+mod outside;
 mod pages;
 mod taking;
 mod write_back;
@@ -33,6 +34,7 @@ use coppice_protocol::ship::FileStatus;
 
 pub(crate) use self::file::CachedFile;
 pub(crate) use self::mapped::Mappers;
+pub(crate) use self::outside::Outside;
 pub(crate) use self::taking::{COPY_BYTES_MAX, Taking};
 
 use self::extents::Extents;

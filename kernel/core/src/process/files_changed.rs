@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use coppice_hal::addr::PAGE_BYTES;
 
 use crate::files::Shipped;
-use crate::files::cache::{CachedFile, Mappers};
+use crate::files::cache::{CachedFile, Mappers, Outside};
 use crate::memory::{FileChange, FileIdentity, SharedMemory};
 use crate::process::{JobOnNode, Process};
 
@@ -16,7 +16,7 @@ use crate::process::{JobOnNode, Process};
 pub(crate) struct Changing<'a> {
     process: &'a Process,
     file: FileIdentity,
-    cached: Option<Arc<CachedFile>>,
+    _outside: Option<Outside>,
     change: FileChange,
     is_said: bool,
 }
@@ -42,9 +42,6 @@ impl Drop for Changing<'_> {
         if !self.is_said {
             self.process.job.cache.is_unsure(self.file);
         }
-        if let Some(cached) = &self.cached {
-            cached.is_changing(false);
-        }
         self.process.file_shown(self.file, &self.change);
     }
 }
@@ -63,11 +60,8 @@ impl Process {
     /// Something is about to be done to a file.
     #[must_use]
     pub(crate) fn changing(&self, file: &Shipped, change: FileChange) -> Changing<'_> {
-        let cached = file.cached().cloned();
-        if let Some(cached) = &cached {
-            cached.is_changing(true);
-        }
-        Changing { process: self, file: file.identity(), cached, change, is_said: false }
+        let outside = file.cached().map(CachedFile::outside);
+        Changing { process: self, file: file.identity(), _outside: outside, change, is_said: false }
     }
 
     /// Something was done to a file at the I/O node.

@@ -6,6 +6,7 @@ use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::ship::{Call, FileStatus, Known, Reply};
 
 use crate::errno::Errno;
+use crate::files::cache::CachedFile;
 use crate::files::special::Node;
 use crate::files::{Object, OpenFile, buffer};
 use crate::process::Process;
@@ -71,6 +72,7 @@ impl OpenFile {
         let Some((shipped, cached)) = self.as_shipped().and_then(|shipped| Some((shipped, shipped.cached()?))) else {
             return self.read_at(process, offset, length).await;
         };
+        let _outside = cached.outside();
         let length = length.min(BULK_BYTES_MAX);
         if shared {
             // What others have written by mapping it is in these pages.
@@ -94,6 +96,7 @@ impl OpenFile {
         let length = length.min(BULK_BYTES_MAX);
         match &self.object {
             Object::Shipped(shipped) => {
+                let _outside = shipped.cached().map(CachedFile::outside);
                 if let Some(settled) = shipped.cached().and_then(|cached| cached.unsettled()) {
                     settled.await;
                 }

@@ -85,8 +85,8 @@ pub(super) struct State {
     pub(super) is_timed: bool,
     /// Of bytes that wait to be written, those that the job's count has.
     counted: u64,
-    /// Calls under way that change it at the I/O node.
-    changing: u32,
+    /// Calls that are made at the I/O node.
+    pub(super) outside: u32,
     /// What was not written, and nobody was told yet.
     pub(super) error: Option<Errno>,
     /// What shared mappings show.
@@ -101,10 +101,9 @@ impl State {
         self.lease.is_some() && self.leaving.is_none() && !self.is_broken
     }
 
-    /// Whether bytes may be written later: not while calls are under way that write at the I/O node, as what came of
-    /// them is not in what is known.
+    /// Whether bytes may be written later: not while calls are made at the I/O node ([`Outside`]).
     pub(super) fn is_sole(&self) -> bool {
-        self.changing == 0 && self.is_leased() && self.lease.is_some_and(|grant| grant.lease == Lease::Sole)
+        self.outside == 0 && self.is_leased() && self.lease.is_some_and(|grant| grant.lease == Lease::Sole)
     }
 
     /// Its length, bytes, if that is known, though perhaps not for long.
@@ -314,12 +313,6 @@ impl CachedFile {
         };
         self.changed.wake_all();
         client.give_back(self.id(), number);
-    }
-
-    /// A call that changes it is about to be made at the I/O node, or what came of it is known.
-    pub(crate) fn is_changing(&self, begins: bool) {
-        let mut state = self.state.lock();
-        state.changing = if begins { state.changing.saturating_add(1) } else { state.changing.saturating_sub(1) };
     }
 
     /// The file changed by a call that was made at the I/O node.

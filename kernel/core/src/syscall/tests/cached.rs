@@ -144,6 +144,23 @@ fn a_long_file_is_read_past_what_is_kept_in_long_calls() {
     }
 }
 
+/// What is read at the I/O node must not find a later piece that was written without an earlier one.
+#[test]
+fn nothing_is_written_later_while_a_call_is_made_at_the_io_node() {
+    let long = crate::process::testing::pool().total_frames() as usize * 4096 / 8 + 8192;
+    let bench = bench(Lease::Sole, &pattern(long));
+    let file = open(&bench, flags::O_RDWR);
+    let there = |bench: &Bench| bench.file(PATH)[700_000..700_003].to_vec();
+    let before = there(&bench);
+    bench.world.lock().stuck_from = Some(1_000_000);
+    let read = bench.wait_while(nr::PREAD64, &[file, MEMORY + READ, 600_000, 1_000_000], |bench| {
+        assert_eq!(there(bench), before);
+        assert_eq!(write(bench, file, 700_000, b"now"), 3);
+        assert_eq!(there(bench), b"now");
+    });
+    assert_eq!(read, None, "it waits on");
+}
+
 #[test]
 fn little_writes_go_together_and_are_there_when_they_are_to_be() {
     let bench = bench(Lease::Sole, b"");
