@@ -14,7 +14,7 @@ use super::kill::KillSwitch;
 use crate::checkpoint::{self, RankPart};
 use crate::executor::{self, Either};
 use crate::files::record::transports;
-use crate::limits::CUT_MOMENT_NS;
+use crate::limits::{CUT_MOMENT_NS, SETTLE_NS_MAX};
 use crate::net::Network;
 use crate::pmi::Seat;
 use crate::process::cut::{Cut, Member, Phase, Way};
@@ -72,7 +72,8 @@ async fn member_again(
             Ok(pmi) => {
                 let part = async {
                     // Files are to have what it has written when it goes on from there.
-                    job.cache.settled().await;
+                    let settled = executor::timeout(SETTLE_NS_MAX, job.cache.settled()).await;
+                    settled.map_err(|_| format!("rank {}: what it wrote is not in its files yet", who.0))?;
                     RankPart::of(who, (process, written), around.outer(), pmi).await
                 };
                 match executor::race(switch.killed(), part).await {

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use coppice_hal::addr::{PAGE_BYTES, PageRange, USER_END, UserPage};
 use coppice_hal::frames::{Frame, FramePool};
-use coppice_hal::paging::{Access, Marks, Verdict};
+use coppice_hal::paging::{Access, Entry, Marks, PageTable, Verdict};
 
 use super::area::{Content, FileSource};
 use super::changed::FILE_PAGE;
@@ -174,7 +174,7 @@ impl SharedMemory {
             return None;
         }
         let table = store.table.as_mut()?;
-        let is_changed = |entry: coppice_hal::paging::Entry| !entry.marks.contains(Marks::FILE);
+        let is_changed = |entry: Entry| !entry.marks.contains(Marks::FILE);
         let mut first = PageRange::covering(from, USER_END).and_then(|rest| table.first_in(rest))?;
         while !table.entry(first).is_some_and(is_changed) {
             let rest = PageRange::covering(first.address() + PAGE, USER_END)?;
@@ -190,6 +190,25 @@ impl SharedMemory {
         }
         of_file.settled((end - start) / PAGE);
         Some(start..end)
+    }
+
+    /// Whoever took these pages does not know that they are in the file: they are still to be written.
+    pub(crate) fn put_back(&self, bytes: &Range<u64>) {
+        let mut store = self.store.lock();
+        let (Some(of_file), Some(table)) = (self.of_file.get(), store.table.as_mut()) else { return };
+        let Some(range) = PageRange::covering(bytes.start / PAGE * PAGE, bytes.end.next_multiple_of(PAGE)) else {
+            return;
+        };
+        let mut pages = 0;
+        table.walk(range, |_, entry| {
+            let Entry { access, marks, .. } = entry.get();
+            if marks.contains(Marks::FILE) {
+                entry.set(access, marks.difference(Marks::FILE));
+                pages += 1;
+            }
+            Verdict::Keep
+        });
+        of_file.changed(pages);
     }
 
     /// Pages with any of these bytes are other ones in the file now. Those that were written stay.
@@ -297,7 +316,7 @@ impl AddressSpace {
     /// Takes pages out that show these bytes of a file: those that are as in it, or `all`.
     pub(crate) fn forget_mapped(&mut self, memory: &Arc<SharedMemory>, bytes: &Range<u64>, all: bool) {
         let dropped = self.each_mapped(memory, bytes, |table, pages| {
-            let forget = |entry: coppice_hal::paging::Entry| all || entry.marks == FILE_PAGE;
+            let forget = |entry: Entry| all || entry.marks == FILE_PAGE;
             table.walk(pages, |_, entry| if forget(entry.get()) { Verdict::Drop } else { Verdict::Keep }).dropped
         });
         self.stats.pages -= dropped;
@@ -308,7 +327,7 @@ impl AddressSpace {
         &mut self,
         memory: &Arc<SharedMemory>,
         bytes: &Range<u64>,
-        mut each: impl FnMut(&mut coppice_hal::paging::PageTable, PageRange) -> u64,
+        mut each: impl FnMut(&mut PageTable, PageRange) -> u64,
     ) -> u64 {
         // Pages that are on their way to another place are looked at there.
         while !self.step() {}

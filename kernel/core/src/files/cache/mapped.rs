@@ -88,8 +88,7 @@ impl CachedFile {
             return self.mapped_is_lost(Errno::EIO);
         };
         let mut from = 0;
-        let mut most = BULK_BYTES_MAX as u64;
-        while let Some(bytes) = memory.take_changed(from, most) {
+        while let Some(bytes) = memory.take_changed(from, BULK_BYTES_MAX as u64) {
             from = bytes.end;
             if let Some(mappers) = self.mappers.get().and_then(Weak::upgrade) {
                 mappers.protect(&memory, &bytes);
@@ -100,14 +99,14 @@ impl CachedFile {
             if in_file.is_empty() {
                 continue;
             }
-            most = match self.write_mapped(&memory, &in_file).await {
-                Ok(()) => BULK_BYTES_MAX as u64,
-                Err(errno) => {
-                    self.mapped_is_lost(errno);
-                    most
-                }
-            };
+            let taken = Taken { memory: &memory, bytes: &in_file };
+            let written = self.write_mapped(&memory, &in_file).await;
+            core::mem::forget(taken);
+            if let Err(errno) = written {
+                self.mapped_is_lost(errno);
+            }
         }
+        self.state.lock().is_slow = false;
         drop(writing);
     }
 
@@ -206,6 +205,18 @@ impl Drop for Writing<'_> {
         self.0.state.lock().mapped_writing -= 1;
         self.0.changed.wake_all();
         self.0.leave();
+    }
+}
+
+/// Pages that are being written. If this is dropped, whoever waited for that has gone away, and they may not be.
+struct Taken<'a> {
+    memory: &'a SharedMemory,
+    bytes: &'a Range<u64>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.memory.put_back(self.bytes);
     }
 }
 

@@ -269,6 +269,21 @@ fn a_lease_that_is_wanted_goes_behind_what_mappings_have_written() {
     assert_eq!(bench.file(PATH), b"Others wrote this");
 }
 
+/// Who waits for it may go away in the middle.
+#[test]
+fn what_was_being_written_back_for_somebody_who_went_away_is_written_later() {
+    let bench = bench(Some(Lease::Sole), &pattern(10_000));
+    let file = open(&bench);
+    let mapped = map(&bench, file, 3, SHARED);
+    assert!(poke(&bench, mapped + PAGE, b"waits"));
+    bench.world.lock().stuck_from = Some(PAGE);
+    let _ = bench.drop_call(nr::MSYNC, &[mapped, 3 * PAGE, MS_SYNC]);
+    assert_eq!(bench.process.job.cache.mapped_pages(), 1);
+    bench.world.lock().stuck_from = None;
+    assert_eq!(bench.call(nr::MSYNC, &[mapped, 3 * PAGE, MS_SYNC]), 0);
+    assert_eq!(&bench.file(PATH)[PAGE as usize..][..5], b"waits");
+}
+
 /// A process that is data meanwhile has its mappings again, and what it has written to them.
 #[test]
 fn what_was_written_to_a_mapping_stays_written_when_its_process_is_data() {
