@@ -38,6 +38,8 @@ mod programs;
 mod queue;
 mod regions;
 mod script;
+mod shared_files;
+mod sharing;
 mod shrink;
 mod sockets;
 mod storage;
@@ -65,6 +67,8 @@ pub struct Options {
     pub users: usize,
     /// Nothing but one job on all nodes, one of which dies.
     pub is_whole: bool,
+    /// The ranks of every job use the same files.
+    pub shares: bool,
     /// Nothing but jobs that have checkpoints, and what may strike meanwhile.
     pub trial: Option<Trial>,
     /// Simulated time during which things go wrong, ns.
@@ -87,6 +91,7 @@ impl Default for Options {
             pset_size: 2,
             users: 6,
             is_whole: false,
+            shares: false,
             trial: None,
             faulty_ns: 120 * crate::cluster::queue::SECOND_NS,
             quiet_ns: 240 * crate::cluster::queue::SECOND_NS,

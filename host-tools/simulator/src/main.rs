@@ -48,6 +48,9 @@ enum What {
         /// Nothing but one job on all nodes, one of which dies
         #[arg(long, conflicts_with_all = ["only", "faulty", "users"])]
         whole: bool,
+        /// The ranks of every job use the same files
+        #[arg(long)]
+        shares: bool,
         /// The faults that strike, by their numbers in the trace; the others do not
         #[arg(long, value_name = "N", value_delimiter = ',', num_args = 0..)]
         only: Option<Vec<u64>>,
@@ -133,16 +136,16 @@ fn main() -> anyhow::Result<()> {
         }
         What::Startup(starts) => starts.show(),
         What::Failures(deaths) => deaths.show(),
-        What::Cluster { seeds, nodes, pset_size, users, whole, faulty, only, shrink } => {
+        What::Cluster { seeds, nodes, pset_size, users, whole, shares, faulty, only, shrink } => {
             if nodes == 0 || pset_size == 0 {
                 bail!("a cluster has at least one node, and a pset, too");
             }
             let faulty_ns = faulty.checked_mul(1_000_000_000).context("--faulty is too long")?;
             let faulty_ns = if whole { 0 } else { faulty_ns };
             let options =
-                cluster::Options { nodes, pset_size, users, is_whole: whole, faulty_ns, ..Default::default() };
+                cluster::Options { nodes, pset_size, users, is_whole: whole, shares, faulty_ns, ..Default::default() };
             let run = |seed| match &only {
-                None if whole => cluster::run(seed, &options),
+                None if whole || shares => cluster::run(seed, &options),
                 None => cluster::run(seed, &options).and_then(|report| with_checkpoints(seed, report)),
                 Some(only) => cluster::run_with(seed, &options, only.iter().copied()),
             };

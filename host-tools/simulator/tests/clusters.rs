@@ -8,7 +8,7 @@ use coppice_simulator::cluster::{Options, run, run_with, shrink};
 const SEEDS: u64 = 20;
 
 /// What must have happened in the seeds: checkers that never see it check nothing.
-const MUST_HAPPEN: [&str; 58] = [
+const MUST_HAPPEN: [&str; 59] = [
     "PMI barriers left by ranks",
     "PMI barriers left in jobs whose end was heard",
     "PMI conversations",
@@ -63,6 +63,7 @@ const MUST_HAPPEN: [&str; 58] = [
     "programs that nodes hold at the end",
     "rank reports held against its output",
     "ranks on retained pages",
+    "reads of what another rank has written",
     "ranks that went away in the middle of PMI",
     "service node that cannot start",
     "user left",
@@ -97,6 +98,19 @@ fn the_seeds_hold() {
     for name in MUST_HAPPEN {
         assert!(happened.get(name).is_some_and(|count| *count > 0), "no {name} in {happened:?}");
     }
+}
+
+/// Nothing but jobs whose ranks use the same files.
+#[test]
+fn files_that_ranks_share_are_one_for_all() {
+    let options = Options { shares: true, faulty_ns: 60_000_000_000, ..Options::default() };
+    let mut read = 0;
+    for seed in 1000..1004 {
+        let report = run(seed, &options).unwrap_or_else(|failure| panic!("{failure}"));
+        read +=
+            report.counts.iter().filter(|(name, _)| name.starts_with("reads of what")).map(|(_, it)| it).sum::<u64>();
+    }
+    assert!(read > 20, "{read} reads of what another rank has written");
 }
 
 #[test]

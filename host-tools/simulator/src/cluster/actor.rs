@@ -18,6 +18,7 @@ use super::script::Script;
 mod conversation;
 mod memory;
 mod pmix;
+mod sharing;
 
 /// What a process exits with whose call failed.
 pub(super) const CALL_FAILED: u8 = 98;
@@ -39,7 +40,7 @@ const STEP_BYTES: u64 = 16;
 const CALL_BYTES: u64 = 2;
 
 /// Where a thread is. Registers: `rbx` the line, `r12` its length, `rbp` the file's descriptor or the socket's, `r13`
-/// bytes appended, `r14` how far the step is, `r15` what it has done at PMI or with PMIx.
+/// bytes appended, `r14` how far the step is, `r15` what it has done at PMI, with PMIx or to shared files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 enum Step {
@@ -67,6 +68,10 @@ enum Step {
     Called,
     /// A part of what comes has come.
     Came,
+    /// It does the next thing to a file that its job's ranks share.
+    Share,
+    /// It has done it.
+    Shared,
     /// It has opened its file.
     Opened,
     /// The next line is due, after a pause.
@@ -85,7 +90,7 @@ enum Step {
     Last,
 }
 
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 22] = [
     Step::Start,
     Step::Look,
     Step::Write,
@@ -98,6 +103,8 @@ const STEPS: [Step; 20] = [
     Step::Connected,
     Step::Called,
     Step::Came,
+    Step::Share,
+    Step::Shared,
     Step::Opened,
     Step::Line,
     Step::Compose,
@@ -191,6 +198,8 @@ impl Actor<'_> {
             Step::Connected => Ok(self.connected(&facts)),
             Step::Called => self.called(&facts),
             Step::Came => self.came(&facts),
+            Step::Share => self.share(&facts),
+            Step::Shared => self.shared(&facts),
             Step::Opened => {
                 self.regs.rbp = self.regs.rax;
                 Ok(if self.has_failed() { self.exit(CALL_FAILED) } else { self.go(Step::Line) })
@@ -244,8 +253,9 @@ impl Actor<'_> {
     }
 
     fn speak_or_open(&mut self, facts: &Facts) -> Stepped {
-        let Script { talk, course, .. } = facts.script;
+        let Script { talk, course, sharing, .. } = facts.script;
         match (talk.rounds, course.rounds) {
+            (0, 0) if sharing.rounds > 0 => Ok(self.go(Step::Share)),
             (0, 0) => self.open(facts),
             (0, _) => Ok(self.go(Step::Turn)),
             _ => Ok(self.go(Step::Talk)),

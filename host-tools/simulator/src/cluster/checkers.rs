@@ -11,6 +11,7 @@ mod promises;
 mod rates;
 mod refusals;
 mod retention;
+mod shares;
 mod troubles;
 
 pub(super) use self::given_up::{GivenUp, Who};
@@ -24,6 +25,7 @@ pub(super) use self::promises::Promises;
 pub(super) use self::rates::Rates;
 pub(super) use self::refusals::Refusals;
 pub(super) use self::retention::{Asked, Retention};
+pub(super) use self::shares::{Found, ShareNote, Sharer, Shares};
 pub(super) use self::troubles::Troubles;
 use crate::checkers::Violation;
 
@@ -41,6 +43,7 @@ pub(super) struct Checkers {
     pub rates: Rates,
     pub refusals: Refusals,
     pub retention: Retention,
+    pub shares: Shares,
     pub troubles: Troubles,
 }
 
@@ -62,6 +65,7 @@ impl Checkers {
             ("rates", self.rates.found()),
             ("refusals", self.refusals.found()),
             ("retention", self.retention.found()),
+            ("shares", self.shares.found()),
         ];
         for (checker, found) in all {
             if let Some(first) = found.pop() {

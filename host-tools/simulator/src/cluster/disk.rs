@@ -9,12 +9,16 @@ use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
 use coppice_storage::{Storage, StorageError};
 
 use super::programs;
+use super::shared_files::{SharedFiles, number_of};
 use crate::random::Random;
 
 const ENOENT: u16 = 2;
 const EIO: u16 = 5;
 const ENOSYS: u16 = 38;
 const EBADF: u16 = 9;
+
+/// Handles of shared files have numbers above this, those of ranks' own files their ranks'.
+const HANDLES_FROM: u32 = 1 << 16;
 
 /// What is said of a job whose program is not in the store. No job is ever to end for it.
 pub(super) const NO_PROGRAM: &str = "its program is not in the store";
@@ -27,6 +31,9 @@ struct Job {
     has_program: bool,
     /// Lengths of the ranks' files, each open once, bytes.
     lengths: BTreeMap<Rank, u64>,
+    /// The shared files that ranks have open, and the last handle that each has got.
+    shared: BTreeMap<(Rank, Handle), u64>,
+    handles: BTreeMap<Rank, u32>,
     /// Its root and program are not open yet.
     is_opening: bool,
     /// It is not wanted any more.
@@ -48,19 +55,20 @@ pub(super) struct Disk {
     sent: Vec<(JobId, Rank, u64)>,
     /// Where objects of checkpoints are put.
     storage: Option<Arc<Storage>>,
+    shared: SharedFiles,
 }
 
 impl Disk {
     /// One with nothing of any job.
-    pub(super) fn new(storage: Option<Arc<Storage>>) -> Self {
-        Self { storage, ..Self::default() }
+    pub(super) fn new(storage: Option<Arc<Storage>>, shared: SharedFiles) -> Self {
+        Self { storage, shared, ..Self::default() }
     }
 
     /// A job's root is opened, and its program, if that is in the store.
     pub(super) fn open(&mut self, place: PlaceId, id: JobId, has_program: bool) {
         let (is_opening, is_dropped) = (true, false);
-        let lengths = BTreeMap::new();
-        let job = Job { id, has_program, lengths, is_opening, is_dropped, busy: 1, hangs_until_ns: 0 };
+        let (lengths, shared, handles) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let job = Job { id, has_program, lengths, shared, handles, is_opening, is_dropped, busy: 1, hangs_until_ns: 0 };
         self.jobs.insert(place, job);
     }
 
@@ -117,9 +125,39 @@ impl Disk {
         self.rest(place)
     }
 
-    /// Does a call that was begun. Also gives a place that nobody needs any more.
-    pub(super) fn finish(&mut self, id: CallId) -> Option<(Answer, Option<PlaceId>)> {
+    /// Does a call on a shared file.
+    fn share(&mut self, place: PlaceId, rank: Rank, call: &Call, given: &[u8], now_ns: u64) -> Option<Answer> {
+        let job = self.jobs.get_mut(&place)?;
+        let file = match call {
+            Call::Open { at, .. } => {
+                let number = number_of(at.path.as_bytes())?;
+                let last = job.handles.entry(rank).or_insert(HANDLES_FROM);
+                *last += 1;
+                let handle = Handle(*last);
+                job.shared.insert((rank, handle), number);
+                let status = self.shared.open((job.id, number), now_ns);
+                return Some((Reply::Opened { handle, status, grant: None }, Vec::new()));
+            }
+            Call::Read { file, .. }
+            | Call::Write { file, .. }
+            | Call::HandleTruncate { file, .. }
+            | Call::Synchronise { file, .. } => *file,
+            Call::HandleStat(file) | Call::Close(file) => *file,
+            _ => return None,
+        };
+        let number = *job.shared.get(&(rank, file))?;
+        if let Call::Close(_) = call {
+            job.shared.remove(&(rank, file));
+        }
+        Some(self.shared.call((job.id, number), call, given, now_ns))
+    }
+
+    /// Does a call that was begun, when the host's clock shows this. Also gives a place that nobody needs any more.
+    pub(super) fn finish(&mut self, id: CallId, now_ns: u64) -> Option<(Answer, Option<PlaceId>)> {
         let (place, rank, call, given) = self.calls.remove(&id)?;
+        if let Some(answer) = self.share(place, rank, &call, &given, now_ns) {
+            return Some((answer, self.rest(place)));
+        }
         let (bytes, mut bulk) = (given.len(), Vec::new());
         let reply = match (call, self.jobs.get_mut(&place)) {
             (Call::Open { .. }, Some(job)) => {
@@ -165,6 +203,7 @@ impl Disk {
     pub(super) fn close(&mut self, place: PlaceId, rank: Rank) {
         if let Some(job) = self.jobs.get_mut(&place) {
             job.busy += 1;
+            job.shared.retain(|(of, _), _| *of != rank);
             if let Some(length) = job.lengths.remove(&rank) {
                 self.ended.insert((job.id, rank), length);
             }

@@ -18,6 +18,7 @@ use coppice_service_node::store::Found;
 
 use super::checkers::{Checkers, Who};
 use super::clock::Clock;
+use super::disk::Disk;
 use super::faults::{AWAY_NS_MAX, Faults};
 use super::host::Order;
 use super::io_node::{IoNode, PIPE_MESSAGES_MAX};
@@ -93,7 +94,8 @@ impl World {
             }
             Order::StartIoNode(pset, incarnation) => {
                 let clock = Clock::draw(&mut self.random, self.now_ns);
-                self.io_nodes.insert(pset, IoNode::new(incarnation, clock, self.host.storage.clone()));
+                let disk = Disk::new(self.host.storage.clone(), self.shared_files.clone());
+                self.io_nodes.insert(pset, IoNode::new(incarnation, clock, disk));
                 let started = HelperEvent::Started { pid: 100 + pset.0 };
                 self.plant(0, PlantEvent::Pset { pset, incarnation, event: started });
                 let in_ns = self.random.delay(START_NS_MAX);
@@ -334,6 +336,9 @@ impl World {
         let (job, rank) = (report.job, report.rank);
         let wrote = self.observed.lock().wrote.remove(&(job, rank));
         let is = self.io_nodes.get_mut(&pset).and_then(|io_node| io_node.disk.take_ended(job, rank));
+        if let (Exit::Status(_), None) = (report.exit, &report.reason) {
+            self.checkers.shares.ended(job, rank.0, &self.shared_files);
+        }
         if let (Some(wrote), Some(is), Exit::Status(_), None) = (wrote, is, report.exit, &report.reason)
             && wrote != is
         {

@@ -1,13 +1,11 @@
 //! An I/O node: its machine, and what the world knows of its process.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use coppice_io_node::machine::{LineId, Machine};
 use coppice_protocol::ids::NodeId;
 use coppice_protocol::pset::ToPset;
 use coppice_service_node::plant::Incarnation;
-use coppice_storage::Storage;
 
 use super::alarm::Alarm;
 use super::clock::Clock;
@@ -45,11 +43,11 @@ pub(super) struct IoNode {
 pub(super) const PIPE_MESSAGES_MAX: usize = 64;
 
 impl IoNode {
-    pub(super) fn new(incarnation: Incarnation, clock: Clock, storage: Option<Arc<Storage>>) -> Self {
+    pub(super) fn new(incarnation: Incarnation, clock: Clock, disk: Disk) -> Self {
         Self {
             incarnation,
             machine: Machine::default(),
-            disk: Disk::new(storage),
+            disk,
             regions: BTreeMap::new(),
             is_configured: false,
             orders: VecDeque::new(),

@@ -55,6 +55,11 @@ impl World {
             let troubles = &self.checkers.troubles;
             self.checkers.pmix.note((mark, rank, node), note, troubles, self.now_ns);
         }
+        for (who, sharing, note) in seen.shared.drain(..) {
+            self.checkers.shares.note(who, sharing, note);
+        }
+        let read = std::mem::take(&mut self.checkers.shares.read);
+        self.trace.count("reads of what another rank has written", read);
         for (job, rank) in seen.gone.drain(..) {
             self.checkers.pmix.gone(job, rank.0, self.now_ns);
             self.checkers.pmi.gone(job, rank.0, self.now_ns);

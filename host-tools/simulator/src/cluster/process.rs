@@ -23,10 +23,11 @@ use coppice_protocol::spawn::{Joined, Spawned};
 use coppice_protocol::text::ByteString;
 use coppice_protocol::trace::Traced;
 
-use super::checkers::{Note, PmixNote};
+use super::checkers::{Note, PmixNote, ShareNote, Sharer};
 use super::machine::LifeId;
 use super::network::Network;
 use super::script::{SCRIPT_NUMBERS, Script};
+use super::sharing::Sharing;
 
 /// What processes did, whoever wants to know. It is beside the world, as processes are deep inside their nodes.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +56,8 @@ pub(super) struct Seen {
     pub pmi: Vec<(u64, u32, Note)>,
     /// The same with PMIx, and on which node.
     pub pmix: Vec<(u64, u32, Option<NodeId>, PmixNote)>,
+    /// What ranks did to files that they share, where, and what they found.
+    pub shared: Vec<(Sharer, Sharing, ShareNote)>,
     /// Bytes that ranks which came to the end of their script had written to their files then.
     pub wrote: BTreeMap<(JobId, Rank), u64>,
     /// Ranks whose processes are gone since somebody looked.
@@ -91,6 +94,15 @@ impl Observed {
         let job = seen.running.and_then(|life| seen.ordered.get(&life)).map(|(_, job)| *job);
         if let Some(job) = job {
             seen.wrote.insert((job, rank), bytes);
+        }
+    }
+
+    /// A rank of the boot that runs does something to a file that it shares.
+    pub(super) fn shares(&self, rank: u32, sharing: Sharing, note: ShareNote) {
+        let mut seen = self.lock();
+        let Some(life) = seen.running else { return };
+        if let Some(job) = seen.ordered.get(&life).map(|(_, job)| *job) {
+            seen.shared.push(((job, rank, Some(life.node)), sharing, note));
         }
     }
 

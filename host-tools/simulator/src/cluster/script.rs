@@ -4,6 +4,7 @@ use coppice_api::job::{OnRankFailure, Submission};
 use coppice_protocol::text::ByteString;
 
 use super::pmix::{COURSE_NUMBERS, Course};
+use super::sharing::{LOG_BYTES_MAX, SHARING_NUMBERS, Sharing};
 use super::words::{TALK_NUMBERS, Talk};
 
 /// See this module.
@@ -31,21 +32,25 @@ pub(super) struct Script {
     pub talk: Talk,
     /// What it does with PMIx first.
     pub course: Course,
+    /// What it does first to files that all ranks use.
+    pub sharing: Sharing,
 }
 
 /// Numbers that say all of it.
-pub(super) const SCRIPT_NUMBERS: usize = 9 + TALK_NUMBERS + COURSE_NUMBERS;
+pub(super) const SCRIPT_NUMBERS: usize = 9 + TALK_NUMBERS + COURSE_NUMBERS + SHARING_NUMBERS;
 
 impl Script {
     fn numbers(&self) -> [u64; SCRIPT_NUMBERS] {
         let (appends, spoils) = (self.appends.into(), self.spoils.into());
         let Self { program, lines, fewer, pause_ns, line_bytes, status, touches, .. } = *self;
         let mut numbers = [0; SCRIPT_NUMBERS];
-        let (own, others) = numbers.split_at_mut(SCRIPT_NUMBERS - TALK_NUMBERS - COURSE_NUMBERS);
-        let (of_talk, of_course) = others.split_at_mut(TALK_NUMBERS);
+        let (own, others) = numbers.split_at_mut(SCRIPT_NUMBERS - TALK_NUMBERS - COURSE_NUMBERS - SHARING_NUMBERS);
+        let (of_talk, others) = others.split_at_mut(TALK_NUMBERS);
+        let (of_course, of_sharing) = others.split_at_mut(COURSE_NUMBERS);
         own.copy_from_slice(&[program, lines, pause_ns, line_bytes, appends, status.into(), touches, spoils, fewer]);
         of_talk.copy_from_slice(&self.talk.numbers());
         of_course.copy_from_slice(&self.course.numbers());
+        of_sharing.copy_from_slice(&self.sharing.numbers());
         numbers
     }
 
@@ -66,9 +71,13 @@ impl Script {
     /// What a program's arguments say.
     pub(super) fn of(numbers: [u64; SCRIPT_NUMBERS]) -> Self {
         let [program, lines, pause_ns, line_bytes, appends, status, touches, spoils, fewer, others @ ..] = numbers;
-        let (mut of_talk, mut of_course) = ([0; TALK_NUMBERS], [0; COURSE_NUMBERS]);
-        of_talk.copy_from_slice(&others[..TALK_NUMBERS]);
-        of_course.copy_from_slice(&others[TALK_NUMBERS..]);
+        let (mut of_talk, mut of_course, mut of_sharing) =
+            ([0; TALK_NUMBERS], [0; COURSE_NUMBERS], [0; SHARING_NUMBERS]);
+        let (talk, others) = others.split_at(TALK_NUMBERS);
+        let (course, sharing) = others.split_at(COURSE_NUMBERS);
+        of_talk.copy_from_slice(talk);
+        of_course.copy_from_slice(course);
+        of_sharing.copy_from_slice(sharing);
         Self {
             program,
             lines,
@@ -81,6 +90,7 @@ impl Script {
             spoils: spoils > 0,
             talk: Talk::of(of_talk),
             course: Course::of(of_course),
+            sharing: Sharing::of(of_sharing),
         }
     }
 
@@ -91,7 +101,9 @@ impl Script {
         // What it says to PMI lies where its lines do, and what PMIx answers behind that.
         let of_course = if self.course.rounds > 0 { self.course.message_bytes() / 2048 + 2 } else { 0 };
         let of_talk = u64::from(self.talk.rounds > 0);
-        of_file * 2 + of_talk + of_course + self.touches + self.line_bytes.div_ceil(4096) + OTHER_PAGES
+        // A page for what it writes, and what it reads of a log.
+        let of_sharing = if self.sharing.rounds > 0 { 2 + LOG_BYTES_MAX / 4096 } else { 0 };
+        of_file * 2 + of_talk + of_course + of_sharing + self.touches + self.line_bytes.div_ceil(4096) + OTHER_PAGES
     }
 
     /// Lines that a rank prints.

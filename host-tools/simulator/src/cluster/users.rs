@@ -20,6 +20,7 @@ use super::pmix::Course;
 use super::programs::PROGRAMS;
 use super::queue::{Event, MILLISECOND_NS, SECOND_NS};
 use super::script::Script;
+use super::sharing::Sharing;
 use super::words::{Desertion, Talk};
 use super::world::World;
 use crate::random::Random;
@@ -49,7 +50,10 @@ const FORGETS_PER_MILLE: u64 = 30;
 const DETACHED_PER_MILLE: u64 = 250;
 const KEPT_PER_MILLE: u64 = 150;
 
-/// How often a job's ranks speak with PMI, and how often one of those goes away in the middle of it.
+/// How often a job's ranks use the same files, and how many they are at most.
+const SHARES_PER_MILLE: u64 = 250;
+const SHARERS_MAX: u32 = 5;
+/// How often the ranks of the others speak with PMI, and how often one of those goes away in the middle of it.
 const TALKS_PER_MILLE: u64 = 600;
 const DESERTS_PER_MILLE: u64 = 250;
 /// How often the ranks of the others use PMIx.
@@ -181,11 +185,17 @@ impl World {
             spoils: self.random.chance(200),
             talk: Talk::default(),
             course: Course::default(),
+            sharing: Sharing::default(),
         };
         let is_warm = self.random.chance(800);
         let ranks = self.random.between(1, u64::from(self.options.nodes)) as u32;
         let ranks_per_node = self.random.between(1, 3) as u32;
-        let script = if self.random.chance(TALKS_PER_MILLE) {
+        let shares = self.options.shares || self.random.chance(SHARES_PER_MILLE);
+        // Few nodes, as only those of one pset know something of files.
+        let ranks = if shares { ranks.min(SHARERS_MAX) } else { ranks };
+        let script = if shares {
+            Script { sharing: self.any_sharing(), ..script }
+        } else if self.random.chance(TALKS_PER_MILLE) {
             Script { talk: self.any_talk(ranks, ranks_per_node), ..script }
         } else if self.random.chance(COURSES_PER_MILLE) {
             Script { course: self.any_course(ranks, ranks_per_node), ..script }

@@ -32,6 +32,7 @@ use super::network::{ConnectionId, End, Network};
 use super::process::Observed;
 use super::queue::{Event, Party, Queue, SECOND_NS};
 use super::regions::Attached;
+use super::shared_files::SharedFiles;
 use super::tracers::Tracers;
 use super::trial::Trials;
 use super::users::{self, User};
@@ -61,6 +62,8 @@ pub(super) struct World {
     pub kept: Kept,
     pub link_orders: LinkOrders,
     pub io_nodes: BTreeMap<PsetId, IoNode>,
+    /// What ranks of jobs share on the host's disk.
+    pub shared_files: SharedFiles,
     /// When the last order for each is there, ns.
     pub ordered_ns: BTreeMap<PsetId, u64>,
     pub machines: BTreeMap<NodeId, Machine>,
@@ -123,6 +126,7 @@ impl World {
             kept: Kept::default(),
             link_orders: LinkOrders::default(),
             io_nodes: BTreeMap::new(),
+            shared_files: SharedFiles::default(),
             ordered_ns: BTreeMap::new(),
             machines: BTreeMap::new(),
             network: Network::default(),
@@ -359,7 +363,7 @@ impl World {
             }
             Event::Done(pset, incarnation, id) if self.is_now(pset, incarnation) => {
                 let sent = self.with_io_node(pset, |io_node, now| {
-                    if let Some((answer, left)) = io_node.disk.finish(id) {
+                    if let Some((answer, left)) = io_node.disk.finish(id, now.realtime_ns) {
                         io_node.machine.done(id, answer, now);
                         left.into_iter().for_each(|place| io_node.machine.left(place));
                     }

@@ -193,7 +193,11 @@ impl Actor<'_> {
     }
 
     pub(super) fn put_path(&self, rank: u32) -> Result<u64, UserExit> {
-        self.put(PATH, format!("/{rank}\0").as_bytes())?;
+        self.put_path_text(&format!("/{rank}"))
+    }
+
+    pub(super) fn put_path_text(&self, path: &str) -> Result<u64, UserExit> {
+        self.put(PATH, format!("{path}\0").as_bytes())?;
         Ok(PATH)
     }
 
