@@ -173,11 +173,8 @@ impl FileCache {
             // It may have said that what is known is not so.
             known.file.is_unsure();
             log::debug!("files: lease {} was wanted back before it came", grant.number);
-        } else if lease.is_some() && changed > begun && known.file.lease().is_none() {
-            // A rank here may have written more than is said of it.
-            known.file.is_unsure();
         } else if let Some((grant, bytes)) = lease {
-            known.file.granted(grant, status);
+            known.file.granted(grant, status, changed <= begun);
             // Nobody else here can have written to it since.
             if known.opens == 1 {
                 known.file.came_with(bytes);
@@ -396,6 +393,7 @@ mod tests {
     use coppice_protocol::ship::FileStatus;
 
     use super::Leaseholder;
+    use crate::memory::{FileChange, FileIdentity};
     use crate::process::testing::Bench;
 
     /// Two ranks of a node open a file at a time, and what comes for the first is looked at last.
@@ -415,5 +413,26 @@ mod tests {
         assert_eq!(file.lease(), None);
         assert_eq!(opened(1).lease(), None, "another writes to it by now");
         assert_eq!(opened(3).lease(), Some(3));
+    }
+
+    /// Three ranks of a node open a file at a time, what comes for them comes in another order, and one writes meanwhile.
+    #[test]
+    fn what_is_said_of_a_file_may_be_older_than_what_was_written_here_since() {
+        let bench = Bench::new(&[]);
+        let cache = &bench.process.job.cache;
+        let identity = FileIdentity { device: 1, inode: 2 };
+        let status = FileStatus { device: 1, inode: 2, size: 500, ..FileStatus::default() };
+        let grant = |number, known| Grant { lease: Lease::Sole, number, known, version: number };
+        let [first, second] = [(); 2].map(|()| cache.opening().expect("memory"));
+        let file = cache.opened(&status, Some((grant(1, 1), &[])), first);
+        assert_eq!(file.size(), Some(500));
+        cache.changed(identity, &FileChange::Written(9000..9500));
+        assert_eq!(file.size(), Some(9500));
+        // Nothing was heard of the lease that was given between.
+        cache.opened(&status, Some((grant(3, 2), &[])), second);
+        assert_eq!(file.size(), None, "it is 9500 bytes long, and said to be of 500");
+        let third = cache.opening().expect("memory");
+        cache.opened(&FileStatus { size: 9500, ..status }, Some((grant(4, 3), &[])), third);
+        assert_eq!(file.size(), Some(9500));
     }
 }

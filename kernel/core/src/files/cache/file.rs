@@ -221,13 +221,19 @@ impl CachedFile {
         self.state.lock().lease.map(|grant| grant.number)
     }
 
-    /// The I/O node has opened the file, which is this, with that lease.
-    pub(super) fn granted(&self, grant: Grant, status: &FileStatus) {
+    /// The I/O node has opened the file, which is this, with that lease. If that is not current, ranks here may have
+    /// changed the file there since: then what is known here stays known, and nothing else is believed.
+    pub(super) fn granted(&self, grant: Grant, status: &FileStatus, is_current: bool) {
         let mut state = self.state.lock();
         if state.lease.is_some_and(|known| known.number > grant.number) {
             return;
         }
-        let is_known = state.lease.is_some() && !state.is_broken;
+        let is_known = state.lease.is_some() && !state.is_broken && state.version == grant.known;
+        if !is_known && !is_current {
+            state.give_up(&self.retention);
+            drop(state);
+            return self.changed.wake_all();
+        }
         if state.version != grant.known {
             if !state.is_written() {
                 // What is worth nothing is still there, with what is to be written: the lease is of no use.
@@ -238,7 +244,7 @@ impl CachedFile {
         }
         state.is_broken = false;
         // What is written here is not in what the I/O node says of it.
-        if !is_known || state.version != grant.known {
+        if !is_known {
             state.size = status.size;
         }
         state.version = grant.version;
