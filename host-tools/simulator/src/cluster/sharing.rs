@@ -148,7 +148,8 @@ impl World {
             rounds: self.random.between(2, ROUNDS_MAX),
             mark: self.talks,
             words,
-            apart: self.random.between(words * 8, APART_MAX),
+            // No word lies in two pages: of one that is being written who reads it may find a part.
+            apart: self.random.between(words, APART_MAX / 8) * 8,
             pause_ns: self.random.delay(PAUSE_NS_MAX),
         }
     }
