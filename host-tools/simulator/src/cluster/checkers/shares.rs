@@ -65,8 +65,16 @@ struct Job {
     /// Ranks that came to their end, and nodes where a call failed.
     over: BTreeSet<u32>,
     failed: BTreeSet<NodeId>,
-    /// What is wrong if a rank comes to its end.
-    wrong: Vec<(u32, String)>,
+    /// What is wrong if it comes to its end whose it is.
+    wrong: Vec<(Whose, String)>,
+}
+
+/// Who has written what is not there.
+#[derive(Clone, Copy, Debug)]
+enum Whose {
+    Rank(u32),
+    /// Somebody.
+    Anyone,
 }
 
 /// See this module.
@@ -130,19 +138,21 @@ fn numbers(rank: u32, words: &[u64], count: u64) -> Vec<u64> {
     words.iter().copied().chain(std::iter::repeat(0)).take(count as usize).map(number).collect()
 }
 
-/// Entries of a log.
+/// Entries of a log, and whether something is missing between them: a node writes side by side what its ranks have
+/// appended, so it is until all is written, and for good if the node died meanwhile.
 ///
 /// # Errors
 /// It has something else.
-fn entries(words: &[u64]) -> Result<Vec<u64>, String> {
-    let mut entries = Vec::new();
+fn entries(words: &[u64]) -> Result<(Vec<u64>, bool), String> {
+    let (mut entries, mut has_holes) = (Vec::new(), false);
     for pair in words.chunks(2) {
         match pair {
+            [0, 0] => has_holes = true,
             [entry, not] if *entry == !*not && !entries.contains(entry) => entries.push(*entry),
             _ => return Err(format!("a log goes on behind {entries:x?} with {pair:x?}")),
         }
     }
-    Ok(entries)
+    Ok((entries, has_holes))
 }
 
 impl Job {
@@ -191,7 +201,8 @@ impl Job {
             return Err(format!("rank {rank} has read {number:#x} as rank {of}'s, which has not written that"));
         }
         if let Some((is, was)) = numbers.iter().zip(&least).find(|(is, was)| is < was) {
-            self.wrong.push((of, format!("rank {rank} has read {is} of rank {of}, where {was} was before")));
+            self.wrong
+                .push((Whose::Rank(of), format!("rank {rank} has read {is} of rank {of}, where {was} was before")));
         }
         let known = self.words.entry(of).or_insert_with(|| vec![0; numbers.len()]);
         known.iter_mut().zip(&numbers).for_each(|(known, number)| *known = (*known).max(*number));
@@ -200,7 +211,10 @@ impl Job {
 
     fn has_read_log(&mut self, rank: u32, words: &[u64]) -> Result<bool, String> {
         let least = self.reads.remove(&rank).unwrap_or_default();
-        let log = entries(words).map_err(|what| format!("rank {rank}: {what}"))?;
+        let (log, has_holes) = entries(words).map_err(|what| format!("rank {rank}: {what}"))?;
+        if has_holes {
+            self.wrong.push((Whose::Anyone, format!("rank {rank} has read a log with holes, {log:x?}")));
+        }
         let of = |entry: u64| ((entry >> 32) as u32, entry & u64::from(u32::MAX));
         let mut last = BTreeMap::new();
         for (of, number) in log.iter().map(|entry| of(*entry)) {
@@ -217,7 +231,7 @@ impl Job {
             let (was, also) = (&least.log, &least.appended);
             let what = format!("rank {rank} has read {log:x?}, without {number} of rank {of} or with it elsewhere");
             let what = format!("{what}, where {was:x?} was read before and {also:x?} were appended");
-            self.wrong.push((of, what));
+            self.wrong.push((Whose::Rank(of), what));
         } else if log.len() > self.log.len() {
             self.log.clone_from(&log);
         }
@@ -232,7 +246,10 @@ impl Job {
         };
         if number < least {
             let (is, wanted) = (number, least);
-            self.wrong.push((0, format!("rank {rank} finds the length that is {is}, where it was {wanted} before")));
+            self.wrong.push((
+                Whose::Rank(0),
+                format!("rank {rank} finds the length that is {is}, where it was {wanted} before"),
+            ));
         }
         self.length = self.length.max(number);
         Ok(rank != 0 && number > 0)
@@ -241,7 +258,7 @@ impl Job {
     /// What a rank has written that is not on the host.
     fn what_is_lost(&self, rank: u32, bytes: impl Fn(SharedFile) -> Vec<u8>) -> Option<String> {
         let log = entries(&words_of(&bytes(SharedFile::Log)));
-        let is_there = |entry: &u64| log.as_ref().is_ok_and(|log| log.contains(entry));
+        let is_there = |entry: &u64| log.as_ref().is_ok_and(|(log, _)| log.contains(entry));
         let lost = self.appended.iter().find(|entry| **entry >> 32 == u64::from(rank) && !is_there(entry));
         let (at, length) = self.sharing.record(rank);
         let records = bytes(SharedFile::Records);
@@ -265,8 +282,13 @@ impl Job {
 
     /// What is wrong whatever else happens.
     fn take_proven(&mut self) -> Vec<String> {
-        let (proven, open) = std::mem::take(&mut self.wrong).into_iter().partition(|(rank, _)| self.is_well(*rank));
+        let wrong = std::mem::take(&mut self.wrong);
+        let is_well = |whose: &Whose| match whose {
+            Whose::Rank(rank) => self.is_well(*rank),
+            Whose::Anyone => self.nodes.keys().all(|rank| self.is_well(*rank)),
+        };
+        let (proven, open) = wrong.into_iter().partition(|(whose, _)| is_well(whose));
         self.wrong = open;
-        proven.into_iter().map(|(_, what): (u32, String)| what).collect()
+        proven.into_iter().map(|(_, what): (Whose, String)| what).collect()
     }
 }

@@ -217,6 +217,7 @@ impl CachedFile {
     }
 
     /// The number of its lease.
+    #[cfg(test)]
     pub(super) fn lease(&self) -> Option<u64> {
         self.state.lock().lease.map(|grant| grant.number)
     }
