@@ -390,9 +390,10 @@ impl Spare for FileCache {
 #[cfg(test)]
 mod tests {
     use coppice_protocol::lease::{FileId, Grant, Lease};
-    use coppice_protocol::ship::FileStatus;
+    use coppice_protocol::ship::{FileStatus, Handle};
 
     use super::Leaseholder;
+    use crate::files::{OpenFile, Shipped, flags};
     use crate::memory::{FileChange, FileIdentity};
     use crate::process::testing::Bench;
 
@@ -434,5 +435,27 @@ mod tests {
         let third = cache.opening().expect("memory");
         cache.opened(&FileStatus { size: 9500, ..status }, Some((grant(4, 3), &[])), third);
         assert_eq!(file.size(), Some(9500));
+    }
+
+    /// One who writes has closed it and another reads it; then another node reads it, and it is opened to be written again.
+    #[test]
+    fn who_opens_a_file_to_write_that_others_use_does_not_write_later() {
+        let bench = Bench::new(&[]);
+        let closer = &bench.process.closer;
+        let status = FileStatus { device: 1, inode: 2, mode: 0o100_644, size: 1, ..FileStatus::default() };
+        let opened = |handle, lease, opened_with| {
+            let charge = bench.process.node.quota.charge(0).expect("nothing");
+            let charged = ("/a".into(), charge, closer.cache().opening().expect("memory"));
+            OpenFile::shipped((Handle(handle), status, lease), charged, opened_with, closer)
+        };
+        let grant = Grant { lease: Lease::Sole, number: 1, known: 1, version: 1 };
+        let writes_later =
+            |file: &OpenFile| file.as_shipped().and_then(Shipped::cached).is_some_and(|file| file.try_turn().is_some());
+        let first = opened(1, Some((grant, &b"a"[..])), flags::O_RDWR);
+        let _reader = opened(2, None, flags::O_RDONLY);
+        assert!(writes_later(&first), "who reads without a lease of his own is no other node");
+        drop(first);
+        let again = opened(3, None, flags::O_RDWR);
+        assert!(!writes_later(&again));
     }
 }

@@ -92,10 +92,14 @@ impl Shipped {
         closer: &Closer,
     ) -> Self {
         let is_file = opened_with & flags::O_PATH == 0 && now.mode & S_IFMT == S_IFREG;
+        let is_leased = lease.is_some();
         let cached = is_file.then(|| closer.cache().opened(now, lease, known));
         if let Some(cached) = &cached
             && opened_with & flags::O_ACCMODE != flags::O_RDONLY
         {
+            if !is_leased {
+                cached.is_not_sole();
+            }
             cached.writes_with(closer.client(), handle);
         }
         Self { handle, status: was, path, cached, _charge: charge, closer: closer.clone() }

@@ -252,6 +252,14 @@ impl CachedFile {
         state.lease = Some(grant);
     }
 
+    /// It is opened to be written, and that comes with no lease: others use it, too, by now. The lease that is here was
+    /// no sole one any more to the I/O node since the last handle that wrote was closed.
+    pub(crate) fn is_not_sole(&self) {
+        if let Some(grant) = &mut self.state.lock().lease {
+            grant.lease = Lease::Shared;
+        }
+    }
+
     /// Its last handle goes: it has no lease any more. What is known may be true later: whether anything is.
     pub(super) fn rest(&self) -> bool {
         self.forget_unmapped();
