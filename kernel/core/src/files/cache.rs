@@ -59,6 +59,8 @@ pub(crate) struct FileCache {
     frames: &'static FramePool,
     retention: Arc<Retention>,
     quota: Arc<Quota>,
+    /// What is told apart by when it was: opens, closes and changes that were so far.
+    uses: Arc<AtomicU64>,
     /// Bytes that wait to be written.
     waiting: Arc<AtomicU64>,
     /// Pages that mappings have written.
@@ -74,8 +76,7 @@ struct Files {
     known: BTreeMap<FileIdentity, Known>,
     /// Leases up to this number that were not heard of yet are not to be used: they were asked for already.
     void: u64,
-    uses: u64,
-    /// When a file of which nothing is known was changed or closed last, by `uses`.
+    /// When a file of which nothing is known was changed or closed last, by [`FileCache::uses`].
     changed: u64,
 }
 
@@ -83,7 +84,7 @@ struct Files {
 pub(crate) struct Opening {
     /// What it is charged with that something is known of it, [`KNOWN_FILE_BYTES`].
     charge: Charge,
-    /// When it was begun, by [`Files::uses`]: what the I/O node says of the file may be as old.
+    /// When it was begun, by [`FileCache::uses`]: what the I/O node says of the file may be as old.
     begun: u64,
 }
 
@@ -92,10 +93,10 @@ struct Known {
     file: Arc<CachedFile>,
     /// Handles that are open.
     opens: u32,
-    /// When it was opened or closed last, by [`Files::uses`], and as spare memory counts.
+    /// When it was opened or closed last, by [`FileCache::uses`], and as spare memory counts.
     used: u64,
     spare_used: u64,
-    /// When it was changed at the I/O node or its last handle closed, by [`Files::uses`].
+    /// When it was changed at the I/O node or its last handle closed, by [`FileCache::uses`].
     changed: u64,
     _charge: Charge,
 }
@@ -106,11 +107,12 @@ impl FileCache {
         let files = Mutex::new(LockLevel::KnownFiles, Files::default());
         let names = KnownNames::new(quota, retention);
         let (retention_too, quota) = (Arc::clone(retention), Arc::clone(quota));
-        let (waiting, mapped) = (Arc::default(), Arc::new(MappedPages::new()));
+        let (uses, waiting, mapped) = (Arc::default(), Arc::default(), Arc::new(MappedPages::new()));
         let cache = Arc::new(Self {
             frames,
             retention: retention_too,
             quota,
+            uses,
             waiting,
             mapped,
             is_writing_mapped: AtomicBool::new(false),
@@ -133,7 +135,11 @@ impl FileCache {
     /// `ENOMEM`.
     pub(crate) fn opening(&self) -> Result<Opening, Errno> {
         let charge = self.quota.charge(KNOWN_FILE_BYTES)?;
-        Ok(Opening { charge, begun: self.files.lock().uses })
+        Ok(Opening { charge, begun: self.next_use() })
+    }
+
+    fn next_use(&self) -> u64 {
+        self.uses.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// A file was opened that is this, with that lease, and with all that is in it or nothing. [`Self::closed`] is to
@@ -147,8 +153,7 @@ impl FileCache {
         let identity = FileIdentity { device: status.device, inode: status.inode };
         let mut forgotten = None;
         let mut files = self.files.lock();
-        let files = &mut *files;
-        files.uses += 1;
+        let (files, now) = (&mut *files, self.next_use());
         if files.known.len() >= FILES_KNOWN_MAX && !files.known.contains_key(&identity) {
             let closed = files.known.iter().filter(|(_, known)| known.opens == 0);
             if let Some(oldest) = closed.min_by_key(|(_, known)| known.used).map(|(oldest, _)| *oldest) {
@@ -157,8 +162,8 @@ impl FileCache {
         }
         files.changed = files.changed.max(forgotten.as_ref().map_or(0, |known| known.changed));
         let changed = files.known.get(&identity).map_or(files.changed, |known| known.changed);
-        let new =
-            || CachedFile::new(identity, self.frames, &self.retention, &self.quota, (&self.waiting, &self.mapped));
+        let of_job = (&self.uses, &self.waiting, &self.mapped);
+        let new = || CachedFile::new(identity, self.frames, &self.retention, &self.quota, of_job);
         let known = files.known.entry(identity).or_insert_with(|| Known {
             file: Arc::new(new()),
             opens: 0,
@@ -168,13 +173,13 @@ impl FileCache {
             _charge: charge,
         });
         known.opens += 1;
-        (known.used, known.spare_used) = (files.uses, self.retention.next_use());
+        (known.used, known.spare_used) = (now, self.retention.next_use());
         if let Some((grant, _)) = lease.filter(|(grant, _)| grant.number <= files.void) {
             // It may have said that what is known is not so.
             known.file.is_unsure();
             log::debug!("files: lease {} was wanted back before it came", grant.number);
         } else if let Some((grant, bytes)) = lease {
-            known.file.granted(grant, status, changed <= begun);
+            known.file.granted(grant, status, (begun, changed < begun));
             // Nobody else here can have written to it since.
             if known.opens == 1 {
                 known.file.came_with(bytes);
@@ -189,17 +194,16 @@ impl FileCache {
     /// One of a file's handles is closed.
     pub(crate) fn closed(&self, identity: FileIdentity) {
         let mut files = self.files.lock();
-        let files = &mut *files;
-        files.uses += 1;
+        let (files, now) = (&mut *files, self.next_use());
         let Some(known) = files.known.get_mut(&identity) else { return };
         known.opens = known.opens.saturating_sub(1);
-        (known.used, known.spare_used) = (files.uses, self.retention.next_use());
+        (known.used, known.spare_used) = (now, self.retention.next_use());
         if known.opens == 0 {
             // The lease ends with the handle.
             let knows_something = known.file.rest();
-            known.changed = files.uses;
+            known.changed = now;
             if !knows_something {
-                files.changed = files.uses;
+                files.changed = now;
                 files.known.remove(&identity);
             }
         }
@@ -209,15 +213,14 @@ impl FileCache {
     pub(crate) fn changed(&self, identity: FileIdentity, change: &FileChange) {
         let known = {
             let mut files = self.files.lock();
-            let files = &mut *files;
-            files.uses += 1;
+            let (files, now) = (&mut *files, self.next_use());
             match files.known.get_mut(&identity) {
                 Some(known) => {
-                    known.changed = files.uses;
+                    known.changed = now;
                     Some(Arc::clone(&known.file))
                 }
                 None => {
-                    files.changed = files.uses;
+                    files.changed = now;
                     None
                 }
             }

@@ -43,6 +43,8 @@ pub(crate) struct CachedFile {
     pub(super) frames: &'static FramePool,
     pub(super) retention: Arc<Retention>,
     pub(super) quota: Arc<Quota>,
+    /// How many uses there were so far of all files of the job.
+    pub(super) uses: Arc<AtomicU64>,
     /// Bytes of all files of the job that wait to be written.
     pub(super) waiting: Arc<AtomicU64>,
     /// Whose turn it is to write: what one call writes is in one piece.
@@ -83,6 +85,8 @@ pub(super) struct State {
     pub(super) is_slow: bool,
     /// A task writes back what is unwritten in a while.
     pub(super) is_timed: bool,
+    /// When bytes were written last that were to be written later, by [`CachedFile::uses`].
+    pub(super) written_at: u64,
     /// Of bytes that wait to be written, those that the job's count has.
     counted: u64,
     /// Calls that are made at the I/O node.
@@ -177,7 +181,7 @@ impl CachedFile {
         frames: &'static FramePool,
         retention: &Arc<Retention>,
         quota: &Arc<Quota>,
-        (waiting, mapped_pages): (&Arc<AtomicU64>, &Arc<MappedPages>),
+        (uses, waiting, mapped_pages): (&Arc<AtomicU64>, &Arc<AtomicU64>, &Arc<MappedPages>),
     ) -> Self {
         let state = Mutex::new(LockLevel::KnownFile, State::default());
         Self {
@@ -185,6 +189,7 @@ impl CachedFile {
             frames,
             retention: Arc::clone(retention),
             quota: Arc::clone(quota),
+            uses: Arc::clone(uses),
             waiting: Arc::clone(waiting),
             turns: Turns::new(),
             mappers: Once::new(),
@@ -222,15 +227,16 @@ impl CachedFile {
         self.state.lock().lease.map(|grant| grant.number)
     }
 
-    /// The I/O node has opened the file, which is this, with that lease. If that is not current, ranks here may have
-    /// changed the file there since: then what is known here stays known, and nothing else is believed.
-    pub(super) fn granted(&self, grant: Grant, status: &FileStatus, is_current: bool) {
+    /// The I/O node has opened the file, which is this, with that lease: it was asked at that time, by
+    /// [`FileCache::uses`](super::FileCache), and no call has changed the file there since, or perhaps it has. If it has
+    /// changed, what is known here stays known, and nothing else is believed.
+    pub(super) fn granted(&self, grant: Grant, status: &FileStatus, (asked, is_unchanged): (u64, bool)) {
         let mut state = self.state.lock();
         if state.lease.is_some_and(|known| known.number > grant.number) {
             return;
         }
         let is_known = state.lease.is_some() && !state.is_broken && state.version == grant.known;
-        if !is_known && !is_current {
+        if !is_known && (!is_unchanged || state.written_at >= asked) {
             state.give_up(&self.retention);
             drop(state);
             return self.changed.wake_all();

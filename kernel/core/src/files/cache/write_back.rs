@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::pin::Pin;
+use core::sync::atomic::Ordering;
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap::block_bytes;
@@ -171,6 +172,7 @@ impl CachedFile {
             Err(errno) => state.lose(errno, &self.retention),
         }
         state.is_slow = false;
+        state.written_at = self.uses.load(Ordering::Relaxed);
         state.count(&self.waiting);
         drop(state);
         self.changed.wake_all();

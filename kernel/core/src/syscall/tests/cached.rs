@@ -311,6 +311,27 @@ fn what_is_said_of_a_file_when_it_is_opened_may_be_older_than_what_was_written()
     assert_eq!(open_as(14, opening).size(), Some(14), "nobody has written since it asked");
 }
 
+/// What was to be written later is written while the I/O node opens the file for another rank, and nothing was heard of
+/// the lease that came before that one's.
+#[test]
+fn what_is_said_of_a_file_when_it_is_opened_may_be_older_than_what_was_written_later() {
+    let bench = bench(Lease::Sole, b"0123456789");
+    let cache = &bench.process.job.cache;
+    let file = open(&bench, flags::O_RDWR);
+    let was = bench.process.files.lock().get(file as i32).ok().and_then(|file| Some(file.as_shipped()?.status));
+    let was = was.expect("it is open");
+    let open_as = |size, opening| {
+        let grant = Grant { lease: Lease::Sole, number: 1000, known: 999, version: 1000 };
+        cache.opened(&FileStatus { size, ..was }, Some((grant, b"")), opening).size()
+    };
+    assert_eq!(write(&bench, file, 10, b"more"), 4);
+    let opening = cache.opening().expect("there is memory");
+    assert_eq!(bench.call(nr::FSYNC, &[file]), 0);
+    assert_eq!(open_as(10, opening), None, "14 or 10: it asks");
+    let opening = cache.opening().expect("there is memory");
+    assert_eq!(open_as(14, opening), Some(14));
+}
+
 #[test]
 fn of_many_handles_a_few_write_later_and_nothing_is_lost_with_them() {
     let bench = bench(Lease::Sole, b"");
