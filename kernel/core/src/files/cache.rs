@@ -16,6 +16,8 @@ mod mapped;
 mod outside;
 mod pages;
 mod taking;
+#[cfg(test)]
+mod tests;
 mod write_back;
 mod writers;
 
@@ -387,78 +389,5 @@ impl Spare for FileCache {
     fn bytes(&self) -> u64 {
         let files = self.files.lock();
         files.known.values().map(|known| known.file.spare_pages() * PAGE_BYTES as u64).sum()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use coppice_protocol::lease::{FileId, Grant, Lease};
-    use coppice_protocol::ship::{FileStatus, Handle};
-
-    use super::Leaseholder;
-    use crate::files::{OpenFile, Shipped, flags};
-    use crate::memory::{FileChange, FileIdentity};
-    use crate::process::testing::Bench;
-
-    /// Two ranks of a node open a file at a time, and what comes for the first is looked at last.
-    #[test]
-    fn a_lease_that_was_given_back_is_not_had_by_an_earlier_one_that_comes_late() {
-        let bench = Bench::new(&[]);
-        let cache = &bench.process.job.cache;
-        let (id, status) =
-            (FileId { device: 1, inode: 2 }, FileStatus { device: 1, inode: 2, ..FileStatus::default() });
-        let opened = |number| {
-            let grant = Grant { lease: Lease::Sole, number, known: 1, version: number };
-            cache.opened(&status, Some((grant, &[])), cache.opening().expect("memory"))
-        };
-        let file = opened(2);
-        assert_eq!(file.lease(), Some(2));
-        cache.recall(&bench.process.client, id, 2);
-        assert_eq!(file.lease(), None);
-        assert_eq!(opened(1).lease(), None, "another writes to it by now");
-        assert_eq!(opened(3).lease(), Some(3));
-    }
-
-    /// Three ranks of a node open a file at a time, what comes for them comes in another order, and one writes meanwhile.
-    #[test]
-    fn what_is_said_of_a_file_may_be_older_than_what_was_written_here_since() {
-        let bench = Bench::new(&[]);
-        let cache = &bench.process.job.cache;
-        let identity = FileIdentity { device: 1, inode: 2 };
-        let status = FileStatus { device: 1, inode: 2, size: 500, ..FileStatus::default() };
-        let grant = |number, known| Grant { lease: Lease::Sole, number, known, version: number };
-        let [first, second] = [(); 2].map(|()| cache.opening().expect("memory"));
-        let file = cache.opened(&status, Some((grant(1, 1), &[])), first);
-        assert_eq!(file.size(), Some(500));
-        cache.changed(identity, &FileChange::Written(9000..9500));
-        assert_eq!(file.size(), Some(9500));
-        // Nothing was heard of the lease that was given between.
-        cache.opened(&status, Some((grant(3, 2), &[])), second);
-        assert_eq!(file.size(), None, "it is 9500 bytes long, and said to be of 500");
-        let third = cache.opening().expect("memory");
-        cache.opened(&FileStatus { size: 9500, ..status }, Some((grant(4, 3), &[])), third);
-        assert_eq!(file.size(), Some(9500));
-    }
-
-    /// One who writes has closed it and another reads it; then another node reads it, and it is opened to be written again.
-    #[test]
-    fn who_opens_a_file_to_write_that_others_use_does_not_write_later() {
-        let bench = Bench::new(&[]);
-        let closer = &bench.process.closer;
-        let status = FileStatus { device: 1, inode: 2, mode: 0o100_644, size: 1, ..FileStatus::default() };
-        let opened = |handle, lease, opened_with| {
-            let charge = bench.process.node.quota.charge(0).expect("nothing");
-            let charged = ("/a".into(), charge, closer.cache().opening().expect("memory"));
-            OpenFile::shipped((Handle(handle), status, lease), charged, opened_with, closer)
-        };
-        let grant = Grant { lease: Lease::Sole, number: 1, known: 1, version: 1 };
-        let writes_later =
-            |file: &OpenFile| file.as_shipped().and_then(Shipped::cached).is_some_and(|file| file.try_turn().is_some());
-        let first = opened(1, Some((grant, &b"a"[..])), flags::O_RDWR);
-        let _reader = opened(2, None, flags::O_RDONLY);
-        assert!(writes_later(&first), "who reads without a lease of his own is no other node");
-        drop(first);
-        let again = opened(3, None, flags::O_RDWR);
-        assert!(!writes_later(&again));
     }
 }

@@ -3,8 +3,8 @@
 //! Calls that overlap may be in either order. So are appends, of which each is there once, and lengths.
 //!
 //! What a rank has written and its node could not hand on may be gone, if that was said: to the rank, by a call that
-//! failed, or by its end. So what is older than it must be counts only once its writer came to his end, all calls of his
-//! node having succeeded.
+//! failed, or by its end. So what is older than it must be counts only once its writer came to his end, all calls of
+//! his node having succeeded.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -227,9 +227,9 @@ impl CachedFile {
         self.state.lock().lease.map(|grant| grant.number)
     }
 
-    /// The I/O node has opened the file, which is this, with that lease: it was asked at that time, by
-    /// [`FileCache::uses`](super::FileCache), and no call has changed the file there since, or perhaps it has. If it has
-    /// changed, what is known here stays known, and nothing else is believed.
+    /// The I/O node has opened the file, which is this, with that lease. It was asked at that time, by
+    /// [`Self::uses`], and no call is known to have changed the file there since, or one is. If it is not what it was,
+    /// what is known here stays known, and nothing else is believed.
     pub(super) fn granted(&self, grant: Grant, status: &FileStatus, (asked, is_unchanged): (u64, bool)) {
         let mut state = self.state.lock();
         if state.lease.is_some_and(|known| known.number > grant.number) {

@@ -6,15 +6,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use coppice_protocol::ids::JobId;
-use coppice_protocol::lease::{FileId, Grant, Lease};
-use coppice_protocol::ship::{Call, FileStatus, Notice};
+use coppice_protocol::lease::{FileId, Lease};
+use coppice_protocol::ship::{Call, Notice};
 use coppice_protocol::syscalls as nr;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 use crate::errno::Errno;
 use crate::files::flags;
 use crate::limits::JOB_UNWRITTEN_BYTES_MAX;
-use crate::memory::{FileChange, FileIdentity};
+use crate::memory::FileChange;
 use crate::process::testing::{Bench, MEMORY, order, pattern};
 
 const PATH: &str = "/work/a";
@@ -282,56 +282,6 @@ fn a_lease_that_is_wanted_is_given_back_behind_what_was_written() {
 }
 
 /// Those that are remembered write later; others do not, so nothing is ever without somebody who can write it.
-/// While a rank opens a file, another one on its node may write and close it: what the I/O node has said of it may be
-/// older than that.
-#[test]
-fn what_is_said_of_a_file_when_it_is_opened_may_be_older_than_what_was_written() {
-    let bench = bench(Lease::Sole, b"0123456789");
-    let cache = &bench.process.job.cache;
-    let was = {
-        let file = open(&bench, flags::O_RDONLY);
-        let was = bench.process.files.lock().get(file as i32).ok().and_then(|file| Some(file.as_shipped()?.status));
-        assert_eq!(bench.call(nr::CLOSE, &[file]), 0);
-        bench.rest();
-        was.expect("it is open")
-    };
-    let open_as = |size, opening| {
-        let status = FileStatus { size, ..was };
-        let grant = Grant { lease: Lease::Sole, number: 1000, known: 1, version: 1 };
-        cache.opened(&status, Some((grant, b"")), opening)
-    };
-    let opening = cache.opening().expect("there is memory");
-    let file = open(&bench, flags::O_RDWR);
-    assert_eq!(write(&bench, file, 10, b"more"), 4);
-    assert_eq!(bench.call(nr::CLOSE, &[file]), 0);
-    bench.rest();
-    assert_eq!(open_as(10, opening).size(), None, "14 or 10: it asks");
-    cache.closed(FileIdentity { device: was.device, inode: was.inode });
-    let opening = cache.opening().expect("there is memory");
-    assert_eq!(open_as(14, opening).size(), Some(14), "nobody has written since it asked");
-}
-
-/// What was to be written later is written while the I/O node opens the file for another rank, and nothing was heard of
-/// the lease that came before that one's.
-#[test]
-fn what_is_said_of_a_file_when_it_is_opened_may_be_older_than_what_was_written_later() {
-    let bench = bench(Lease::Sole, b"0123456789");
-    let cache = &bench.process.job.cache;
-    let file = open(&bench, flags::O_RDWR);
-    let was = bench.process.files.lock().get(file as i32).ok().and_then(|file| Some(file.as_shipped()?.status));
-    let was = was.expect("it is open");
-    let open_as = |size, opening| {
-        let grant = Grant { lease: Lease::Sole, number: 1000, known: 999, version: 1000 };
-        cache.opened(&FileStatus { size, ..was }, Some((grant, b"")), opening).size()
-    };
-    assert_eq!(write(&bench, file, 10, b"more"), 4);
-    let opening = cache.opening().expect("there is memory");
-    assert_eq!(bench.call(nr::FSYNC, &[file]), 0);
-    assert_eq!(open_as(10, opening), None, "14 or 10: it asks");
-    let opening = cache.opening().expect("there is memory");
-    assert_eq!(open_as(14, opening), Some(14));
-}
-
 #[test]
 fn of_many_handles_a_few_write_later_and_nothing_is_lost_with_them() {
     let bench = bench(Lease::Sole, b"");

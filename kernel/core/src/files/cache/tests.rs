@@ -1,0 +1,144 @@
+//! Whether what the I/O node says of a file that is opened is so, and what becomes of a lease.
+
+use coppice_protocol::lease::{FileId, Grant, Lease};
+use coppice_protocol::ship::{FileStatus, Handle};
+use coppice_protocol::syscalls as nr;
+
+use super::Leaseholder;
+use crate::files::{OpenFile, Shipped, flags};
+use crate::memory::{FileChange, FileIdentity};
+use crate::process::testing::Bench;
+
+const PATH: &str = "/work/a";
+
+/// A file of ten bytes, which whoever opens it has alone.
+fn bench() -> Bench {
+    let bench = Bench::new(&[(PATH, b"0123456789")]);
+    {
+        let mut world = bench.world.lock();
+        (world.lease, world.version) = (Some(Lease::Sole), 1);
+    }
+    bench
+}
+
+fn open(bench: &Bench, flags: u32) -> u64 {
+    u64::try_from(bench.open(PATH, flags)).expect("it opens")
+}
+
+fn write(bench: &Bench, file: u64, offset: u64, bytes: &[u8]) -> i64 {
+    let at = bench.put(0, bytes);
+    bench.call(nr::PWRITE64, &[file, at, bytes.len() as u64, offset])
+}
+
+/// Two ranks of a node open a file at a time, and what comes for the first is looked at last.
+#[test]
+fn a_lease_that_was_given_back_is_not_had_by_an_earlier_one_that_comes_late() {
+    let bench = Bench::new(&[]);
+    let cache = &bench.process.job.cache;
+    let (id, status) = (FileId { device: 1, inode: 2 }, FileStatus { device: 1, inode: 2, ..FileStatus::default() });
+    let opened = |number| {
+        let grant = Grant { lease: Lease::Sole, number, known: 1, version: number };
+        cache.opened(&status, Some((grant, &[])), cache.opening().expect("memory"))
+    };
+    let file = opened(2);
+    assert_eq!(file.lease(), Some(2));
+    cache.recall(&bench.process.client, id, 2);
+    assert_eq!(file.lease(), None);
+    assert_eq!(opened(1).lease(), None, "another writes to it by now");
+    assert_eq!(opened(3).lease(), Some(3));
+}
+
+/// Three ranks of a node open a file at a time, what comes for them comes in another order, and one writes
+/// meanwhile.
+#[test]
+fn what_is_said_of_a_file_may_be_older_than_what_was_written_here_since() {
+    let bench = Bench::new(&[]);
+    let cache = &bench.process.job.cache;
+    let identity = FileIdentity { device: 1, inode: 2 };
+    let status = FileStatus { device: 1, inode: 2, size: 500, ..FileStatus::default() };
+    let grant = |number, known| Grant { lease: Lease::Sole, number, known, version: number };
+    let [first, second] = [(); 2].map(|()| cache.opening().expect("memory"));
+    let file = cache.opened(&status, Some((grant(1, 1), &[])), first);
+    assert_eq!(file.size(), Some(500));
+    cache.changed(identity, &FileChange::Written(9000..9500));
+    assert_eq!(file.size(), Some(9500));
+    // Nothing was heard of the lease that was given between.
+    cache.opened(&status, Some((grant(3, 2), &[])), second);
+    assert_eq!(file.size(), None, "it is 9500 bytes long, and said to be of 500");
+    let third = cache.opening().expect("memory");
+    cache.opened(&FileStatus { size: 9500, ..status }, Some((grant(4, 3), &[])), third);
+    assert_eq!(file.size(), Some(9500));
+}
+
+/// One who writes has closed it and another reads it; then another node reads it, and it is opened to be written
+/// again.
+#[test]
+fn who_opens_a_file_to_write_that_others_use_does_not_write_later() {
+    let bench = Bench::new(&[]);
+    let closer = &bench.process.closer;
+    let status = FileStatus { device: 1, inode: 2, mode: 0o100_644, size: 1, ..FileStatus::default() };
+    let opened = |handle, lease, opened_with| {
+        let charge = bench.process.node.quota.charge(0).expect("nothing");
+        let charged = ("/a".into(), charge, closer.cache().opening().expect("memory"));
+        OpenFile::shipped((Handle(handle), status, lease), charged, opened_with, closer)
+    };
+    let grant = Grant { lease: Lease::Sole, number: 1, known: 1, version: 1 };
+    let writes_later =
+        |file: &OpenFile| file.as_shipped().and_then(Shipped::cached).is_some_and(|file| file.try_turn().is_some());
+    let first = opened(1, Some((grant, &b"a"[..])), flags::O_RDWR);
+    let _reader = opened(2, None, flags::O_RDONLY);
+    assert!(writes_later(&first), "who reads without a lease of his own is no other node");
+    drop(first);
+    let again = opened(3, None, flags::O_RDWR);
+    assert!(!writes_later(&again));
+}
+
+/// While a rank opens a file, another one on its node may write and close it: what the I/O node has said of it may be
+/// older than that.
+#[test]
+fn what_is_said_of_a_file_when_it_is_opened_may_be_older_than_what_was_written() {
+    let bench = bench();
+    let cache = &bench.process.job.cache;
+    let was = {
+        let file = open(&bench, flags::O_RDONLY);
+        let was = bench.process.files.lock().get(file as i32).ok().and_then(|file| Some(file.as_shipped()?.status));
+        assert_eq!(bench.call(nr::CLOSE, &[file]), 0);
+        bench.rest();
+        was.expect("it is open")
+    };
+    let open_as = |size, opening| {
+        let status = FileStatus { size, ..was };
+        let grant = Grant { lease: Lease::Sole, number: 1000, known: 1, version: 1 };
+        cache.opened(&status, Some((grant, b"")), opening)
+    };
+    let opening = cache.opening().expect("there is memory");
+    let file = open(&bench, flags::O_RDWR);
+    assert_eq!(write(&bench, file, 10, b"more"), 4);
+    assert_eq!(bench.call(nr::CLOSE, &[file]), 0);
+    bench.rest();
+    assert_eq!(open_as(10, opening).size(), None, "14 or 10: it asks");
+    cache.closed(FileIdentity { device: was.device, inode: was.inode });
+    let opening = cache.opening().expect("there is memory");
+    assert_eq!(open_as(14, opening).size(), Some(14), "nobody has written since it asked");
+}
+
+/// What was to be written later is written while the I/O node opens the file for another rank, and nothing was heard of
+/// the lease that came before that one's.
+#[test]
+fn what_is_said_of_a_file_when_it_is_opened_may_be_older_than_what_was_written_later() {
+    let bench = bench();
+    let cache = &bench.process.job.cache;
+    let file = open(&bench, flags::O_RDWR);
+    let was = bench.process.files.lock().get(file as i32).ok().and_then(|file| Some(file.as_shipped()?.status));
+    let was = was.expect("it is open");
+    let open_as = |size, opening| {
+        let grant = Grant { lease: Lease::Sole, number: 1000, known: 999, version: 1000 };
+        cache.opened(&FileStatus { size, ..was }, Some((grant, b"")), opening).size()
+    };
+    assert_eq!(write(&bench, file, 10, b"more"), 4);
+    let opening = cache.opening().expect("there is memory");
+    assert_eq!(bench.call(nr::FSYNC, &[file]), 0);
+    assert_eq!(open_as(10, opening), None, "14 or 10: it asks");
+    let opening = cache.opening().expect("there is memory");
+    assert_eq!(open_as(14, opening), Some(14));
+}
