@@ -63,6 +63,7 @@ pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
         rate("sequential write of 64 MiB, 1 MiB each", "sequential-write", "ratio ≥ 0.9")?,
         rate("sequential read of 64 MiB, 1 MiB each", "sequential-read", "ratio ≥ 0.9")?,
         rate("the same written by stdio, 4 KiB each", "stdio-write", "ratio ≥ 0.8")?,
+        rate("written so in memory that the node never used", "stdio-write-first", "–")?,
         rate("the same read by stdio, 4 KiB each", "stdio-read", "ratio ≥ 0.8")?,
         Figure {
             name: "second read of 16 MiB".into(),

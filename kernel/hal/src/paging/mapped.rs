@@ -1,5 +1,6 @@
 //! A page found in a table: what every copy between kernel and program goes through.
 
+use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -64,6 +65,22 @@ impl<'a> Mapped<'a> {
         assert!(offset.checked_add(out.len()).is_some_and(|end| end <= PAGE_BYTES), "read beyond a page");
         // SAFETY: inside the frame, which the entry holds while the table is borrowed; `out` is Rust's own memory.
         unsafe { ptr::copy_nonoverlapping(self.bytes().add(offset), out.as_mut_ptr(), out.len()) };
+    }
+
+    /// Copies `count` bytes from `offset` on out of the page to the end of a vector that has room for them.
+    ///
+    /// # Panics
+    /// If they are not all in the page, or there is no room.
+    pub fn append(&self, offset: usize, count: usize, out: &mut Vec<u8>) {
+        assert!(offset.checked_add(count).is_some_and(|end| end <= PAGE_BYTES), "read beyond a page");
+        let length = out.len();
+        let room = out.spare_capacity_mut();
+        assert!(count <= room.len(), "no room for what is read");
+        // SAFETY: as in `read`; there is room for `count` bytes, which are written before they count.
+        unsafe {
+            ptr::copy_nonoverlapping(self.bytes().add(offset), room.as_mut_ptr().cast(), count);
+            out.set_len(length + count);
+        }
     }
 
     /// Copies bytes into the page from `offset` on and notes that it was written, as the processor would.

@@ -101,6 +101,10 @@ fn a_page_without_rights_keeps_its_frame() {
     let mut text = [0; 10];
     table.lookup(page(77)).expect("held").read(0, &mut text);
     assert_eq!(&text, b"still here");
+    let mut more = Vec::with_capacity(9);
+    more.extend_from_slice(b"is ");
+    table.lookup(page(77)).expect("held").append(6, 4, &mut more);
+    assert_eq!(more, b"is here");
     assert!(!table.protect(page(78), Access::READ, Marks::empty()));
     assert!(!table.protect(page(77 + (1 << 30)), Access::READ, Marks::empty()));
 }

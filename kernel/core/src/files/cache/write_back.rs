@@ -98,8 +98,7 @@ impl CachedFile {
             }
             let outcome = Err(Errno::EIO);
             let writer = Writer { file: Arc::clone(self), range: range.clone(), outcome, _charge: charge };
-            bytes.resize(length, 0);
-            self.copy_out(offset, &mut bytes);
+            self.copy_out(offset, length, &mut bytes);
             client.owe(Call::Write { file: handle, offset: Some(offset) }, bytes, Box::new(writer));
         }
     }
@@ -143,18 +142,17 @@ impl CachedFile {
         }
     }
 
-    fn copy_out(&self, offset: u64, bytes: &mut [u8]) {
+    /// Copies so many bytes from an offset on to an empty vector that has room for them.
+    fn copy_out(&self, offset: u64, length: usize, bytes: &mut Vec<u8>) {
         let state = self.state.lock();
-        let mut done = 0;
-        while done < bytes.len() {
-            let at = offset + done as u64;
+        while bytes.len() < length {
+            let at = offset + bytes.len() as u64;
             let inside = (at % PAGE) as usize;
-            let end = bytes.len().min(done + PAGE_BYTES - inside);
-            let part = &mut bytes[done..end];
-            if let Some(page) = state.pages.at(at) {
-                page.read(inside, part);
+            let count = (length - bytes.len()).min(PAGE_BYTES - inside);
+            match state.pages.at(at) {
+                Some(page) => page.append(inside, count, bytes),
+                None => bytes.resize(bytes.len() + count, 0),
             }
-            done = end;
         }
     }
 
