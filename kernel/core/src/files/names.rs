@@ -79,6 +79,12 @@ impl KnownNames {
         found
     }
 
+    /// Whether a path is known to lead to that directory through no link.
+    pub(crate) fn lead_to(&self, path: &[u8], directory: FileIdentity) -> bool {
+        let state = self.state.lock();
+        state.changing == 0 && state.table.leads_to(path, directory, since_ns())
+    }
+
     /// What an open file is, if that is known.
     pub(crate) fn status(&self, file: FileIdentity) -> Option<FileStatus> {
         let state = self.state.lock();

@@ -20,8 +20,10 @@ impl Caller<'_> {
     /// Has the I/O node do something, and takes its reply.
     pub(super) async fn ask(&self, call: Call) -> Result<(Reply, Vec<u8>), Errno> {
         let names = self.process.job.cache.names();
+        let below = if let Call::Open { .. } = call { self.below(&call) } else { None };
+        let below = below.as_deref();
         if let Call::Open { .. } = call
-            && let Some(Err(missing)) = Place::of(&call).and_then(|place| names.find(&place))
+            && let Some(Err(missing)) = Place::of(&call, below).and_then(|place| names.find(&place))
         {
             return Err(missing);
         }
@@ -36,12 +38,12 @@ impl Caller<'_> {
         let (reply, bytes) = self.process.client.look(call).await?;
         match &reply {
             Reply::Known(keeping, Known::Opened { status, .. }) => {
-                if let Some(place) = Place::opened_by(&said) {
+                if let Some(place) = Place::opened_by(&said, below) {
                     names.told(asked, &place, *keeping, Ok(&Told::Status(**status)));
                 }
             }
             Reply::Known(keeping, Known::Failed(errno)) => {
-                if let Some(place) = Place::of(&said) {
+                if let Some(place) = Place::of(&said, below) {
                     names.told(asked, &place, *keeping, Err(Errno::from_wire(*errno)));
                 }
             }
@@ -64,7 +66,7 @@ impl Caller<'_> {
     /// Looks something up: here, or at the I/O node, whose answer is kept as long as it may be.
     pub(super) async fn look(&self, call: Call) -> Result<Told, Errno> {
         let names = self.process.job.cache.names();
-        let place = Place::of(&call);
+        let place = Place::of(&call, self.below(&call).as_deref());
         if let Some(told) = place.as_ref().and_then(|place| names.find(place)) {
             return told;
         }
@@ -84,6 +86,17 @@ impl Caller<'_> {
             names.told(asked, place, keeping, told.as_ref().map_err(|errno| *errno));
         }
         told
+    }
+
+    /// The path of the directory that a call's path begins at, if that is known to lead there still.
+    fn below(&self, call: &Call) -> Option<Vec<u8>> {
+        let handle = Place::begins_at(call)?;
+        let (path, directory) = {
+            let files = self.process.files.lock();
+            let directory = files.shipped(handle)?;
+            (directory.path.to_vec(), directory.identity())
+        };
+        self.process.job.cache.names().lead_to(&path, directory).then_some(path)
     }
 
     /// Lists a directory from a position on: records, with what they are kept, and where to go on.

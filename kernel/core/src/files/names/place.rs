@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use coppice_protocol::ship::{Call, Location};
+use coppice_protocol::ship::{Call, Handle, Location};
 
 use crate::files::flags;
 use crate::files::path::{components, tidy};
@@ -61,8 +61,21 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Of a call that looks something up.
-    pub(crate) fn of(call: &Call) -> Option<Self> {
+    /// The directory that the path of a call begins at, if that is not the job's root.
+    pub(crate) fn begins_at(call: &Call) -> Option<Handle> {
+        match call {
+            Call::Stat { at, .. }
+            | Call::Access { at, .. }
+            | Call::ReadLink(at)
+            | Call::Resolve(at)
+            | Call::Open { at, .. } => at.directory,
+            _ => None,
+        }
+    }
+
+    /// Of a call that looks something up. The directory that its path begins at is known to be at the plain path
+    /// `below`, if that is given.
+    pub(crate) fn of(call: &Call, below: Option<&[u8]>) -> Option<Self> {
         let (at, question) = match call {
             Call::Stat { at, follow } => (at, Question::Status { follow: *follow }),
             Call::Access { at, mode, flags } => (at, Question::Access { mode: *mode, flags: *flags }),
@@ -73,19 +86,19 @@ impl Place {
             }
             _ => return None,
         };
-        Self::at(at, question)
+        Self::at(at, below, question)
     }
 
     /// Of what a call has opened.
-    pub(crate) fn opened_by(call: &Call) -> Option<Self> {
+    pub(crate) fn opened_by(call: &Call, below: Option<&[u8]>) -> Option<Self> {
         let Call::Open { at, flags, .. } = call else { return None };
-        Self::at(at, Question::Status { follow: flags & flags::O_NOFOLLOW == 0 })
+        Self::at(at, below, Question::Status { follow: flags & flags::O_NOFOLLOW == 0 })
     }
 
     /// A directory that was opened at this path.
     pub(super) fn directory(path: &[u8]) -> Option<Self> {
         let at = Location { directory: None, path: path.into() };
-        Self::at(&at, Question::Directory).filter(Self::is_straight)
+        Self::at(&at, None, Question::Directory).filter(Self::is_straight)
     }
 
     /// The name that a call changes, if it is one.
@@ -94,21 +107,25 @@ impl Place {
             Call::Open { at, .. }
             | Call::MakeDirectory { at, .. }
             | Call::Remove { at, .. }
-            | Call::SymbolicLink { at, .. } => Self::at(at, Question::Status { follow: false }),
+            | Call::SymbolicLink { at, .. } => Self::at(at, None, Question::Status { follow: false }),
             _ => None,
         }
     }
 
-    fn at(at: &Location, question: Question) -> Option<Self> {
-        if at.directory.is_some() || !at.path.starts_with(b"/") || at.path.len() > KEPT_PATH_BYTES_MAX {
-            return None;
-        }
+    fn at(at: &Location, below: Option<&[u8]>, question: Question) -> Option<Self> {
+        let is_absolute = at.path.starts_with(b"/");
         let last = components(&at.path).next_back().unwrap_or_default();
         // What is behind the last slash says that a link is followed, and that it is a directory.
         let ends_with_name = !matches!(last, b"" | b"." | b"..");
         let is_straight = ends_with_name && components(&at.path).all(|name| name != b"..");
-        let path = if is_straight { tidy(&at.path) } else { at.path.as_bytes().to_vec() };
-        Some(Self { path, is_straight, question })
+        let path = match (at.directory, below) {
+            _ if at.path.len() > KEPT_PATH_BYTES_MAX => return None,
+            (None, _) if is_absolute && is_straight => tidy(&at.path),
+            (None, _) if is_absolute => at.path.as_bytes().to_vec(),
+            (Some(_), Some(directory)) if !is_absolute && is_straight => tidy(&Self::entry(directory, &at.path)),
+            _ => return None,
+        };
+        (path.len() <= KEPT_PATH_BYTES_MAX).then_some(Self { path, is_straight, question })
     }
 
     /// An entry of a directory that is at a straight path.

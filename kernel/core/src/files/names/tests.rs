@@ -21,7 +21,7 @@ fn at(path: &str) -> Location {
 }
 
 fn stat(path: &str) -> Place {
-    Place::of(&Call::Stat { at: at(path), follow: true }).expect("it can be kept")
+    Place::of(&Call::Stat { at: at(path), follow: true }, None).expect("it can be kept")
 }
 
 fn keep(table: &mut Table, path: &str, keeping: Keeping, told: Result<&Told, Errno>, at_ns: u64) {
@@ -39,10 +39,17 @@ fn paths_that_lead_to_the_same_are_one_if_no_link_can_be_on_the_way() {
     assert!(straight("/a") && straight("//a/./b") && straight("/a..b"));
     assert!(!straight("/a/../b") && !straight("/a/") && !straight("/a/.") && !straight("/") && !straight("/a/.."));
     assert_eq!(stat("//a/./b").path(), b"/a/b");
-    let relative = Location { directory: Some(Handle(1)), ..at("/a") };
-    assert!(Place::of(&Call::ReadLink(relative)).is_none() && Place::of(&Call::ReadLink(at("a"))).is_none());
+    let place = |at, below: Option<&str>| Place::of(&Call::ReadLink(at), below.map(str::as_bytes));
+    assert!(place(at("a"), None).is_none() && place(at("a"), Some("/b")).is_none());
     let long = format!("/{}", "a".repeat(KEPT_PATH_BYTES_MAX));
-    assert!(Place::of(&Call::ReadLink(at(&long))).is_none());
+    assert!(place(at(&long), None).is_none());
+    let relative = |path: &str| Location { directory: Some(Handle(1)), path: path.into() };
+    let below = |path: &str| place(relative(path), Some("/b")).map(|place| place.path().to_vec());
+    assert_eq!(below("a/./c"), Some(b"/b/a/c".to_vec()));
+    assert!(place(relative("a"), None).is_none(), "nobody knows where");
+    for path in ["", ".", "..", "a/", "../b", "a/../c", "/a", &long[1..]] {
+        assert_eq!(below(path), None, "{path}");
+    }
 }
 
 #[test]

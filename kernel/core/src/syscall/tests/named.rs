@@ -38,6 +38,15 @@ fn stat(bench: &Bench, path: &str) -> i64 {
     }
 }
 
+/// As [`stat`], from a directory that is open.
+fn stat_at(bench: &Bench, directory: i64, path: &str) -> i64 {
+    let path = bench.text(0x500, path);
+    match bench.call(nr::NEWFSTATAT, &[directory as u64, path, MEMORY + OUT, 0]) {
+        0 => i64::from_le_bytes(bench.get(OUT + SIZE, 8).try_into().expect("8 bytes")),
+        failed => failed,
+    }
+}
+
 fn fstat(bench: &Bench, file: i64) -> i64 {
     assert_eq!(bench.call(nr::FSTAT, &[file as u64, MEMORY + OUT]), 0);
     i64::from_le_bytes(bench.get(OUT + SIZE, 8).try_into().expect("8 bytes"))
@@ -210,7 +219,12 @@ fn who_lists_a_directory_knows_what_is_in_it() {
     ships(&bench, 0, || {
         assert_eq!((stat(&bench, PATH), stat(&bench, "/work/b")), (5, 0));
         assert_eq!(with_path(&bench, nr::LSTAT, "/work/b", MEMORY + OUT), 0);
+        assert_eq!(stat_at(&bench, directory, "a"), 5);
     });
+    // Something was moved, perhaps that directory.
+    assert_eq!(bench.call(nr::RENAME, &[bench.text(0x500, "/work/b"), bench.text(0x600, "/work/c")]), 0);
+    ships(&bench, 1, || assert_eq!(stat_at(&bench, directory, "a"), 5));
+    assert_eq!(bench.call(nr::RENAME, &[bench.text(0x500, "/work/c"), bench.text(0x600, "/work/b")]), 0);
     // Of a path that may lead elsewhere by now nothing is kept.
     recall(&bench);
     bench.world.lock().names = Some(2);
