@@ -56,7 +56,7 @@ impl Actor<'_> {
     /// It does the next thing. Behind the last one it has what else it does.
     pub(super) fn turn(&mut self, facts: &Facts) -> Stepped {
         let course = facts.script.course;
-        if let Some(behind) = course.skips_to(self.regs.r15)
+        if let Some(behind) = course.skips_to(facts.rank, self.regs.r15)
             && self.has_heard_all(facts)?
         {
             self.regs.r15 = behind;

@@ -26,9 +26,12 @@ impl Course {
         self.last_round_ends() + 2 * LOOKS
     }
 
-    /// Where a rank goes on that has heard of all events, if it looks whether it has.
-    pub(in crate::cluster) fn skips_to(&self, index: u64) -> Option<u64> {
-        (self.last_round_ends()..self.looks_end()).contains(&index).then(|| self.looks_end())
+    /// Where a rank goes on that has heard of all events, if it looks whether it has. One that goes away before that is
+    /// over does not.
+    pub(in crate::cluster) fn skips_to(&self, rank: u32, index: u64) -> Option<u64> {
+        let looks = self.last_round_ends()..self.looks_end();
+        let goes_away = self.loss(rank).is_some_and(|(_, at)| at < looks.end);
+        (looks.contains(&index) && !goes_away).then_some(looks.end)
     }
 
     /// What a rank does after so many other things; `None`: it is done with PMIx.
