@@ -78,7 +78,8 @@ impl Opening {
         if opened_with.contains(OFlags::PATH) {
             return None;
         }
-        let writes = opened_with.intersects(OFlags::WRONLY | OFlags::RDWR);
+        // With both it is neither read nor written, though it is asked for as if it were.
+        let writes = [OFlags::WRONLY, OFlags::RDWR].contains(&(opened_with & OFlags::RWMODE));
         let truncates = opened_with.contains(OFlags::TRUNC);
         let access = if writes || truncates { Access::Write } else { Access::Read };
         // What is open for reading cannot be cut later.

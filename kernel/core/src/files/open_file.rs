@@ -95,7 +95,7 @@ impl Shipped {
         let is_leased = lease.is_some();
         let cached = is_file.then(|| closer.cache().opened(now, lease, known));
         if let Some(cached) = &cached
-            && opened_with & flags::O_ACCMODE != flags::O_RDONLY
+            && matches!(opened_with & flags::O_ACCMODE, flags::O_WRONLY | flags::O_RDWR)
         {
             if !is_leased {
                 cached.is_not_sole();

@@ -190,6 +190,17 @@ fn readers_share_until_somebody_writes_and_nothing_is_cut_before_they_know_nothi
     two.work();
 }
 
+/// With both bits of the access mode a file is neither to be read nor to be written, and its handle can cut nothing.
+#[test]
+fn what_is_opened_to_be_neither_read_nor_written_is_cut_by_that() {
+    const NEITHER: u32 = 3;
+    let mut two = Two::new();
+    let id = two.open(0, NEITHER | CUT);
+    assert!(matches!(two.work()[..], [Call::Open { flags, .. }] if flags == NEITHER | CUT));
+    let (replies, _) = two.hear(0);
+    assert!(matches!(replies[..], [(of, Reply::Opened { .. })] if of == id), "{replies:?}");
+}
+
 #[test]
 fn who_looks_at_a_file_sees_what_others_have_not_written_yet() {
     let mut two = Two::new();
