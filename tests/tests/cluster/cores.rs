@@ -12,9 +12,12 @@ use serde_json::Value;
 
 use crate::threads::cluster_of;
 
-/// How long an idle node is watched, and what it may use meanwhile: 1 % of a core.
+/// How long an idle node is watched, and how often its machine's threads may wait for something meanwhile: some 80 times
+/// is what they do. A core that spins never waits, and takes all of that time: so what they may use of it is much less
+/// than that, and more than what it costs a host to wake up on memory that it has put away.
 const IDLE_TIME: Duration = Duration::from_secs(10);
-const IDLE_CPU_TIME_MAX: Duration = Duration::from_millis(100);
+const IDLE_WAITS_MAX: u64 = 200;
+const IDLE_CPU_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What `rank` says that has the cores `own` of the node's `cores`, with two threads on each.
 fn line(rank: u32, ranks: u32, own: std::ops::Range<u32>, cores: u32) -> String {
@@ -177,8 +180,22 @@ fn an_idle_node_of_2_cores_costs_nothing() {
     let path = program("placement", Toolchain::Musl);
     let _ = cluster.run(&[path.to_str().expect("a path"), "4"]).success();
     let pid = cluster.json(&["nodes"])[0]["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a process");
-    let before = CpuTime::of(pid).expect("the machine runs").total();
+    let so_far = || (CpuTime::of(pid).expect("the machine runs").total(), waits(pid));
+    let before = so_far();
     std::thread::sleep(IDLE_TIME);
-    let used = CpuTime::of(pid).expect("the machine runs").total() - before;
-    assert!(used <= IDLE_CPU_TIME_MAX, "{used:?} in {IDLE_TIME:?}");
+    let (used, waits) = so_far();
+    let (used, waits) = (used - before.0, waits - before.1);
+    assert!(used <= IDLE_CPU_TIME_MAX && waits <= IDLE_WAITS_MAX, "{used:?} in {IDLE_TIME:?}, waited {waits} times");
+}
+
+/// How often the threads of a process have waited for something.
+fn waits(pid: u32) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    // A thread may end meanwhile.
+    let statuses = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
+    let of_thread = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+        line.trim().parse::<u64>().ok()
+    };
+    statuses.filter_map(of_thread).sum()
 }
