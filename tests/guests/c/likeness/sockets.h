@@ -16,14 +16,23 @@ static unsigned port_of(int number) {
     return getsockname(number, (void *)&name, &length) == 0 && name.sin_family == AF_INET ? ntohs(name.sin_port) : 0;
 }
 
-/* An address in symbols: which live socket has the port. */
-static void say_name(const struct sockaddr_in *name, socklen_t length) {
+static int type_of(int number) {
+    int type = 0;
+    socklen_t length = sizeof type;
+    return getsockopt(number, SOL_SOCKET, SO_TYPE, &type, &length) == 0 ? type : 0;
+}
+
+/* An address that `asked` was given, in symbols: which live socket of its type has the port, as those of connections and
+   of datagrams may be the same. */
+static void say_name(int asked, const struct sockaddr_in *name, socklen_t length) {
     if (length < sizeof *name) { say(" {%u}", length); return; }
     unsigned port = ntohs(name->sin_port);
+    int type = type_of(asked);
     const char *whose = port ? "some" : "none";
     char text[32];
     for (unsigned i = 0; port && i < LIVE_MAX; i++)
-        if (live[i].in_use && (OF(live[i].kind) & (OF(FRESH) | OF(TCP) | OF(UDP) | OF(LISTENER))) && port_of(live[i].number) == port) {
+        if (live[i].in_use && (OF(live[i].kind) & (OF(FRESH) | OF(TCP) | OF(UDP) | OF(LISTENER))) && type_of(live[i].number) == type
+            && port_of(live[i].number) == port) {
             sprintf(text, "of %d", live[i].number);
             whose = text;
             break;
@@ -105,7 +114,7 @@ static void connect_call(void) {
         say(" accepted");
         gave(other);
         if (other >= 0) {
-            say_name(&peer, length);
+            say_name((int)other, &peer, length);
             add_live(other, TCP);
         }
     }
@@ -133,7 +142,7 @@ static void name_call(void) {
     long result = gave(peer ? getpeername(number, (void *)room, &length) : getsockname(number, (void *)room, &length));
     if (result == 0 && given >= sizeof name) {
         memcpy(&name, room, sizeof name);
-        say_name(&name, length);
+        say_name(number, &name, length);
     } else {
         say(" %u", length);
     }
@@ -179,7 +188,7 @@ static void receive_call(void) {
     long got = gave(syscall(SYS_recvfrom, one->number, buffer, length, flags, &from, &from_length));
     forget_reset(got, one->number);
     if (got > 0 && (size_t)got <= length && !(one->kind == TCP && (flags & MSG_TRUNC))) say_bytes(got);
-    if (got >= 0 && one->kind == UDP) say_name(&from, from_length);
+    if (got >= 0 && one->kind == UDP) say_name(one->number, &from, from_length);
 }
 
 static void option_call(void) {
