@@ -12,12 +12,11 @@ use serde_json::Value;
 
 use crate::threads::cluster_of;
 
-/// How long an idle node is watched, and how often its machine's threads may wait for something meanwhile: some 80
-/// times is what they do. A core that spins never waits, and takes all of that time: so what they may use of it is much
-/// less than that, and more than what it costs a host to wake up on memory that it has put away.
+/// How long an idle node is watched, and what it may use meanwhile: 1 % of a core. So often its machine's threads may
+/// wait for something: some 80 times is what they do, and a core that spins never does.
 const IDLE_TIME: Duration = Duration::from_secs(10);
+const IDLE_CPU_TIME_MAX: Duration = Duration::from_millis(100);
 const IDLE_WAITS_MAX: u64 = 200;
-const IDLE_CPU_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What `rank` says that has the cores `own` of the node's `cores`, with two threads on each.
 fn line(rank: u32, ranks: u32, own: std::ops::Range<u32>, cores: u32) -> String {
