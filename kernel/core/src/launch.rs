@@ -291,6 +291,8 @@ impl Life {
         {
             report.reason.get_or_insert_with(|| format!("what it wrote to a file is lost: {errno}"));
         }
+        // What was asked for and nobody waits for any more, as to read ahead, is charged until it is given up.
+        process.client.release();
         let retention = match executor::in_turns(cut_back(Arc::clone(process), Arc::clone(retention))).await {
             Ok(retained) => retained,
             // There are too many tasks for it to have one of its own.

@@ -234,13 +234,10 @@ impl Processes for Watched {
         let (orders, last) = seen.ordered.entry(life).or_insert((0, job));
         (*orders, *last) = (*orders + 1, job);
         drop(seen);
-        let process = self.table.launch(launch, client.clone(), started);
+        let process = self.table.launch(launch, client, started);
         Box::pin(async move {
             let alive = Alive::new(observed.clone(), life, job, rank, program);
             let report = process.await;
-            // As the agent does next: until then, answers may be on their way that nobody waits for, as to what was
-            // read ahead.
-            client.release();
             let (held, retained) = frames_held(frames, &retention);
             let engine_rests = region.is_none_or(|region| region.under_way() == 0);
             if alive.is_last() && held != retained && engine_rests {
