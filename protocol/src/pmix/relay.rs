@@ -3,7 +3,12 @@
 //! A node numbers what it says, and says with each what its number before was that was for the same node. A receiver
 //! takes what follows on what it has, and answers which number it has come to; so it takes everything once and in
 //! order. What it has not is said again every [`PMI_ASK_NS`], each time on another way, since nodes between may have no
-//! part in the job any longer. A node that has been silent for [`PMI_SILENCE_NS`] is told nothing more.
+//! part in the job any longer.
+//!
+//! **Silence.** Of what a node that has answered nothing for [`PMI_SILENCE_NS`] was to be told, what ranks say is
+//! dropped, and what they say until that time has passed once more is not for it, so that it does not hold up the
+//! others. It goes on being told which ranks have ended: it may be that it has yet to be launched, and its ranks would
+//! wait for them for ever.
 //!
 //! **Checkpoints.** Who has written down what it knows neither says nor takes anything until the ranks run again
 //! ([`Relay::go_on`]), which is when all nodes have: what is in one node's record as said and not in the other's as
@@ -48,6 +53,8 @@ pub(crate) struct Relay {
     record: RelayRecord,
     /// Nodes that have not answered yet.
     clocks: BTreeMap<u32, Clock>,
+    /// Nodes that have not answered for too long, and until when they are told nothing that can be left out, ns.
+    silent: BTreeMap<u32, u64>,
     words: Vec<(u32, u32, Telling)>,
     is_held: bool,
 }
@@ -62,7 +69,7 @@ pub(crate) struct RelayRecord {
     said: BTreeMap<u32, u64>,
     /// The last number from each node.
     heard: BTreeMap<u32, u64>,
-    /// Nodes that do not answer.
+    /// Nodes that are gone.
     gone: BTreeSet<u32>,
 }
 
@@ -94,7 +101,8 @@ impl RelayRecord {
 impl Relay {
     /// Of node `me`, as it was written down.
     pub(crate) fn new(me: u32, record: RelayRecord) -> Self {
-        Self { me, record, clocks: BTreeMap::new(), words: Vec::new(), is_held: false }
+        let (clocks, silent) = (BTreeMap::new(), BTreeMap::new());
+        Self { me, record, clocks, silent, words: Vec::new(), is_held: false }
     }
 
     /// What is to be written down. Nothing happens until [`Self::go_on`].
@@ -107,6 +115,7 @@ impl Relay {
     pub(crate) fn go_on(&mut self, places: &dyn Places, now_ns: u64) {
         self.is_held = false;
         self.clocks.clear();
+        self.silent.clear();
         let waiting: BTreeSet<u32> = self.record.under_way.iter().flat_map(|it| it.waiting.keys().copied()).collect();
         for node in waiting {
             self.start_clock(node, now_ns);
@@ -117,7 +126,8 @@ impl Relay {
     /// What it takes of the node's memory, about, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let nodes = |it: &UnderWay| it.waiting.len() * size_of::<[u64; 4]>();
-        let counts = self.record.said.len() + self.record.heard.len() + self.record.gone.len() + self.clocks.len();
+        let counts = self.record.said.len() + self.record.heard.len() + self.record.gone.len() + self.silent.len();
+        let counts = counts + self.clocks.len();
         let under_way = self.record.under_way.iter().map(|it| it.notification.memory_bytes() + nodes(it));
         under_way.sum::<usize>() + counts * size_of::<[u64; 4]>()
     }
@@ -140,7 +150,11 @@ impl Relay {
         places: &dyn Places,
         now_ns: u64,
     ) {
-        let nodes: BTreeSet<u32> = nodes.filter(|node| *node != self.me && !self.record.gone.contains(node)).collect();
+        let is_end = notification.rank_that_ended().is_some();
+        let is_silent = |node: &u32| self.silent.get(node).is_some_and(|until_ns| now_ns < *until_ns);
+        let is_told = |node: &u32| *node != self.me && (is_end || !is_silent(node));
+        let nodes = nodes.filter(|node| is_told(node) && !self.record.gone.contains(node));
+        let nodes: BTreeSet<u32> = nodes.collect();
         if nodes.is_empty() {
             return;
         }
@@ -179,6 +193,7 @@ impl Relay {
         if self.is_held {
             return None;
         }
+        self.silent.remove(&from);
         match telling {
             Telling::Has { number, .. } => {
                 self.has(from, number, now_ns);
@@ -186,7 +201,8 @@ impl Relay {
             }
             Telling::Tells { number, previous, tries, notification } => {
                 let heard = self.record.heard.entry(from).or_insert(0);
-                let is_next = previous == *heard && number > *heard;
+                // What this node was not told while it was silent is between the two.
+                let is_next = previous <= *heard && number > *heard;
                 if is_next {
                     *heard = number;
                 }
@@ -211,9 +227,31 @@ impl Relay {
         }
     }
 
+    /// A node has been silent for too long: of what it was to be told only the ends of ranks are left.
+    fn is_silent(&mut self, node: u32, now_ns: u64) {
+        self.silent.insert(node, now_ns.saturating_add(PMI_SILENCE_NS));
+        let mut dropped = None;
+        for it in &mut self.record.under_way {
+            let Some(previous) = it.waiting.get(&node).copied() else { continue };
+            // What follows on what is dropped follows on what was before that.
+            let previous = dropped.take().unwrap_or(previous);
+            if it.notification.rank_that_ended().is_some() {
+                it.waiting.insert(node, previous);
+            } else {
+                it.waiting.remove(&node);
+                dropped = Some(previous);
+            }
+        }
+        if let Some(previous) = dropped {
+            self.record.said.insert(node, previous);
+        }
+        self.record.under_way.retain(|it| !it.waiting.is_empty());
+    }
+
     /// A node is gone, and is told nothing more.
     pub(crate) fn node_lost(&mut self, node: u32, now_ns: u64) {
         self.record.gone.insert(node);
+        self.silent.remove(&node);
         self.has(node, u64::MAX, now_ns);
     }
 
@@ -230,12 +268,15 @@ impl Relay {
         }
         let late = self.clocks.iter().filter(|(_, clock)| clock.again_ns <= now_ns).map(|(node, _)| *node);
         for node in late.collect::<Vec<_>>() {
-            let tries = self.clocks.get(&node).map_or(0, |clock| clock.tries) + 1;
-            if tries >= TRIES_MAX {
-                self.node_lost(node, now_ns);
-            } else {
+            let tries = self.clocks.get(&node).map_or(0, |clock| clock.tries).saturating_add(1);
+            if tries % TRIES_MAX == 0 {
+                self.is_silent(node, now_ns);
+            }
+            if self.record.under_way.iter().any(|it| it.waiting.contains_key(&node)) {
                 self.clocks.insert(node, Clock { again_ns: now_ns.saturating_add(PMI_ASK_NS), tries });
                 self.say_again(node, tries, places);
+            } else {
+                self.clocks.remove(&node);
             }
         }
     }

@@ -29,6 +29,12 @@ fn outliving(counts: &[u32]) -> Nodes {
     nodes
 }
 
+/// A rank says that it is there.
+fn begin(nodes: &mut Nodes, rank: u32) {
+    nodes.say(rank, &crate::nodes::greeting(crate::nodes::SPACE, rank, "v41"));
+    nodes.hear_bytes(rank);
+}
+
 fn end(nodes: &mut Nodes, rank: u32, exit: Exit) {
     let node = nodes.clients[&rank].0;
     nodes.servers[node].rank_ended(Rank(rank), exit, nodes.now_ns);
@@ -106,6 +112,60 @@ fn a_rank_that_never_spoke_is_lost_if_it_fails() {
             assert!(matches!(nodes.events[..], [Event::Failed(Failure::Missing { rank: Rank(1), .. })]));
         } else {
             assert_eq!((statuses(&mut nodes, 0), &nodes.events[..]), (vec![Status::UNREACHABLE], &[][..]), "{exit:?}");
+        }
+    }
+}
+
+/// However late a node comes to the job, it hears which ranks have ended, whatever else is said while it is silent; and
+/// what is said just before it comes and after that, in its order.
+#[test]
+fn a_node_that_comes_late_hears_of_a_rank_that_has_ended() {
+    for said_before in [0, 1, 3] {
+        for late in 0..4 {
+            let mut nodes = Nodes::silent(&[1; 4], Dialect::Short);
+            let (lost, speaker, third) = ((late + 1) % 4, (late + 2) % 4, (late + 3) % 4);
+            for server in &mut nodes.servers {
+                server.trust_nodes();
+                server.set_outlives_ranks();
+            }
+            for rank in [lost, speaker, third] {
+                begin(&mut nodes, rank);
+            }
+            let says = |nodes: &mut Nodes, by: u32, code: i32| {
+                let call = nodes.notify(code, 5, &[]);
+                assert_eq!(nodes.ask_status(by, &call), Status::SUCCESS);
+                nodes.settle_without(late as usize);
+            };
+            (0..said_before).for_each(|code| says(&mut nodes, lost, -5000 - code));
+            let lost_on = nodes.clients[&lost].0;
+            nodes.servers[lost_on].rank_ended(Rank(lost), Exit::Signal(11), nodes.now_ns);
+            says(&mut nodes, speaker, -6000);
+            let mut passed = 0;
+            while passed < 3 * PMI_SILENCE_NS {
+                nodes.settle_without(late as usize);
+                nodes.pass(PMI_ASK_NS);
+                passed += PMI_ASK_NS;
+            }
+            says(&mut nodes, speaker, -6001);
+            begin(&mut nodes, late);
+            let asked = nodes.register(&[]);
+            assert_eq!(nodes.ask_status(late, &asked), Status::SUCCESS);
+            let all = nodes.fence(&[]);
+            nodes.call(late, &all);
+            for _ in 0..4 {
+                nodes.settle();
+                nodes.pass(PMI_ASK_NS);
+            }
+            let (answers, told) = hears(&mut nodes, late);
+            assert_eq!((answers, told), (vec![Status::UNREACHABLE], 2), "{said_before} {late}");
+            for code in [-6002, -6003] {
+                let call = nodes.notify(code, 5, &[]);
+                assert_eq!(nodes.ask_status(speaker, &call), Status::SUCCESS);
+                nodes.settle();
+                let heard = nodes.hear(late);
+                let codes: Vec<i32> = heard.iter().map(|(_, body)| nodes.understand(body).code).collect();
+                assert_eq!(codes, [code], "{said_before} {late}");
+            }
         }
     }
 }
