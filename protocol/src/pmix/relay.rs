@@ -5,10 +5,9 @@
 //! order. What it has not is said again every [`PMI_ASK_NS`], each time on another way, since nodes between may have no
 //! part in the job any longer.
 //!
-//! **Silence.** Of what a node that has answered nothing for [`PMI_SILENCE_NS`] was to be told, what ranks say is
-//! dropped, and what they say until that time has passed once more is not for it, so that it does not hold up the
-//! others. It goes on being told which ranks have ended: it may be that it has yet to be launched, and its ranks would
-//! wait for them for ever.
+//! **Silence.** A node that has answered nothing for [`PMI_SILENCE_NS`] goes on being told, if more rarely: it may be that it
+//! has yet to be launched, and its ranks would wait for ever for those that have ended. But it holds up nobody: what ranks
+//! say and only such nodes do not have is dropped when there is no room for more, the oldest first.
 //!
 //! **Checkpoints.** Who has written down what it knows neither says nor takes anything until the ranks run again
 //! ([`Relay::go_on`]), which is when all nodes have: what is in one node's record as said and not in the other's as
@@ -26,6 +25,10 @@ use crate::limits::{PMI_ASK_NS, PMI_SILENCE_NS, PMIX_EVENTS_UNDER_WAY_MAX, RANKS
 
 /// How often something is said to a node that does not answer.
 const TRIES_MAX: u32 = (PMI_SILENCE_NS / PMI_ASK_NS) as u32;
+
+/// Who has been silent for that long is told the first thing alone that it does not have, and so many times as rarely:
+/// there may be nobody who takes it.
+const PAUSES_WHEN_SILENT: u64 = 4;
 
 /// After so many a job's end on this node does not wait for it.
 const TRIES_AWAITED_MAX: u32 = 3;
@@ -53,8 +56,6 @@ pub(crate) struct Relay {
     record: RelayRecord,
     /// Nodes that have not answered yet.
     clocks: BTreeMap<u32, Clock>,
-    /// Nodes that have not answered for too long, and until when they are told nothing that can be left out, ns.
-    silent: BTreeMap<u32, u64>,
     words: Vec<(u32, u32, Telling)>,
     is_held: bool,
 }
@@ -101,8 +102,7 @@ impl RelayRecord {
 impl Relay {
     /// Of node `me`, as it was written down.
     pub(crate) fn new(me: u32, record: RelayRecord) -> Self {
-        let (clocks, silent) = (BTreeMap::new(), BTreeMap::new());
-        Self { me, record, clocks, silent, words: Vec::new(), is_held: false }
+        Self { me, record, clocks: BTreeMap::new(), words: Vec::new(), is_held: false }
     }
 
     /// What is to be written down. Nothing happens until [`Self::go_on`].
@@ -115,7 +115,6 @@ impl Relay {
     pub(crate) fn go_on(&mut self, places: &dyn Places, now_ns: u64) {
         self.is_held = false;
         self.clocks.clear();
-        self.silent.clear();
         let waiting: BTreeSet<u32> = self.record.under_way.iter().flat_map(|it| it.waiting.keys().copied()).collect();
         for node in waiting {
             self.start_clock(node, now_ns);
@@ -126,15 +125,14 @@ impl Relay {
     /// What it takes of the node's memory, about, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let nodes = |it: &UnderWay| it.waiting.len() * size_of::<[u64; 4]>();
-        let counts = self.record.said.len() + self.record.heard.len() + self.record.gone.len() + self.silent.len();
-        let counts = counts + self.clocks.len();
+        let counts = self.record.said.len() + self.record.heard.len() + self.record.gone.len() + self.clocks.len();
         let under_way = self.record.under_way.iter().map(|it| it.notification.memory_bytes() + nodes(it));
         under_way.sum::<usize>() + counts * size_of::<[u64; 4]>()
     }
 
     /// Whether there is room for what a rank says.
     pub(crate) fn has_room(&self) -> bool {
-        self.record.under_way.len() < PMIX_EVENTS_UNDER_WAY_MAX
+        self.record.under_way.len() < PMIX_EVENTS_UNDER_WAY_MAX || self.droppable().is_some()
     }
 
     /// Whether all nodes that answer have what they were told.
@@ -150,13 +148,12 @@ impl Relay {
         places: &dyn Places,
         now_ns: u64,
     ) {
-        let is_end = notification.rank_that_ended().is_some();
-        let is_silent = |node: &u32| self.silent.get(node).is_some_and(|until_ns| now_ns < *until_ns);
-        let is_told = |node: &u32| *node != self.me && (is_end || !is_silent(node));
-        let nodes = nodes.filter(|node| is_told(node) && !self.record.gone.contains(node));
-        let nodes: BTreeSet<u32> = nodes.collect();
+        let nodes: BTreeSet<u32> = nodes.filter(|node| *node != self.me && !self.record.gone.contains(node)).collect();
         if nodes.is_empty() {
             return;
+        }
+        if self.record.under_way.len() >= PMIX_EVENTS_UNDER_WAY_MAX && notification.rank_that_ended().is_none() {
+            self.drop_one();
         }
         self.record.last_number += 1;
         let number = self.record.last_number;
@@ -168,7 +165,9 @@ impl Relay {
         if !self.is_held {
             for node in under_way.waiting.keys().copied().collect::<Vec<_>>() {
                 self.start_clock(node, now_ns);
-                self.words.extend(word(&under_way, node, 0, places));
+                if !self.is_silent(node) {
+                    self.words.extend(word(&under_way, node, 0, places));
+                }
             }
         }
         self.record.under_way.push_back(under_way);
@@ -193,7 +192,6 @@ impl Relay {
         if self.is_held {
             return None;
         }
-        self.silent.remove(&from);
         match telling {
             Telling::Has { number, .. } => {
                 self.has(from, number, now_ns);
@@ -201,7 +199,7 @@ impl Relay {
             }
             Telling::Tells { number, previous, tries, notification } => {
                 let heard = self.record.heard.entry(from).or_insert(0);
-                // What this node was not told while it was silent is between the two.
+                // What was dropped while this node was silent is between the two.
                 let is_next = previous <= *heard && number > *heard;
                 if is_next {
                     *heard = number;
@@ -227,31 +225,33 @@ impl Relay {
         }
     }
 
-    /// A node has been silent for too long: of what it was to be told only the ends of ranks are left.
-    fn is_silent(&mut self, node: u32, now_ns: u64) {
-        self.silent.insert(node, now_ns.saturating_add(PMI_SILENCE_NS));
-        let mut dropped = None;
-        for it in &mut self.record.under_way {
-            let Some(previous) = it.waiting.get(&node).copied() else { continue };
-            // What follows on what is dropped follows on what was before that.
-            let previous = dropped.take().unwrap_or(previous);
-            if it.notification.rank_that_ended().is_some() {
-                it.waiting.insert(node, previous);
-            } else {
-                it.waiting.remove(&node);
-                dropped = Some(previous);
+    fn is_silent(&self, node: u32) -> bool {
+        self.clocks.get(&node).is_some_and(|clock| clock.tries >= TRIES_MAX)
+    }
+
+    /// What ranks have said that only silent nodes do not have: the oldest.
+    fn droppable(&self) -> Option<usize> {
+        let are_silent = |it: &UnderWay| it.waiting.keys().all(|node| self.is_silent(*node));
+        let may_go = |it: &UnderWay| it.notification.rank_that_ended().is_none() && are_silent(it);
+        self.record.under_way.iter().position(may_go)
+    }
+
+    /// Drops that. What follows on it follows on what was before.
+    fn drop_one(&mut self) {
+        let Some(place) = self.droppable() else { return };
+        let Some(UnderWay { waiting, .. }) = self.record.under_way.remove(place) else { return };
+        for (node, previous) in waiting {
+            let mut behind = self.record.under_way.iter_mut().skip(place);
+            match behind.find_map(|it| it.waiting.get_mut(&node)) {
+                Some(next) => *next = previous,
+                None => drop(self.record.said.insert(node, previous)),
             }
         }
-        if let Some(previous) = dropped {
-            self.record.said.insert(node, previous);
-        }
-        self.record.under_way.retain(|it| !it.waiting.is_empty());
     }
 
     /// A node is gone, and is told nothing more.
     pub(crate) fn node_lost(&mut self, node: u32, now_ns: u64) {
         self.record.gone.insert(node);
-        self.silent.remove(&node);
         self.has(node, u64::MAX, now_ns);
     }
 
@@ -268,15 +268,14 @@ impl Relay {
         }
         let late = self.clocks.iter().filter(|(_, clock)| clock.again_ns <= now_ns).map(|(node, _)| *node);
         for node in late.collect::<Vec<_>>() {
-            let tries = self.clocks.get(&node).map_or(0, |clock| clock.tries).saturating_add(1);
-            if tries % TRIES_MAX == 0 {
-                self.is_silent(node, now_ns);
-            }
-            if self.record.under_way.iter().any(|it| it.waiting.contains_key(&node)) {
-                self.clocks.insert(node, Clock { again_ns: now_ns.saturating_add(PMI_ASK_NS), tries });
-                self.say_again(node, tries, places);
+            let tries = self.clocks.get(&node).map_or(1, |clock| clock.tries.saturating_add(1));
+            let is_silent = tries >= TRIES_MAX;
+            let pause_ns = if is_silent { PMI_ASK_NS * PAUSES_WHEN_SILENT } else { PMI_ASK_NS };
+            self.clocks.insert(node, Clock { again_ns: now_ns.saturating_add(pause_ns), tries });
+            if is_silent {
+                self.words.extend(self.record.under_way.iter().find_map(|it| word(it, node, tries, places)));
             } else {
-                self.clocks.remove(&node);
+                self.say_again(node, tries, places);
             }
         }
     }
