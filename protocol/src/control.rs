@@ -8,6 +8,7 @@ mod counters;
 mod ends;
 mod launch;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use self::counters::RankCounters;
 pub use self::ends::Ends;
 pub use self::launch::{Launch, NoPart, NodeRestore, Order};
+use crate::broadcast::Broadcast;
 use crate::ids::{JobId, NodeId, Rank};
 use crate::inspect::{Inspect, Inspected};
 use crate::keep::{Keep, Kept};
@@ -105,6 +107,8 @@ pub enum ToNode {
     },
     /// The front end of a job's overlay says something. May be said again.
     Overlay(OverlayOrder),
+    /// Take part in a broadcast of a file that the job's ranks read. May be said again, or not be heard.
+    Broadcast(Box<Broadcast>),
 }
 
 /// What the front end of a job's overlay says to a node.

@@ -28,6 +28,7 @@
 
 extern crate alloc;
 
+pub mod broadcast;
 pub mod checkpoint;
 pub mod control;
 pub mod distribution;

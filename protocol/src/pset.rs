@@ -4,6 +4,7 @@
 //! Each message is a little-endian `u32` length (at most [`MESSAGE_BYTES_MAX`]) and that many bytes of postcard. The
 //! first message to the I/O node is [`ToPset::Configure`].
 
+mod framing;
 mod member;
 
 use alloc::boxed::Box;
@@ -12,7 +13,9 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::framing::{PsetError, decode, encode};
 pub use self::member::Member;
+use crate::broadcast::BroadcastBegun;
 use crate::checkpoint::Part;
 use crate::control::{Dying, Ends, JobFailure, MemoryStatus, NodeStatus, Waiting};
 use crate::ids::{Generation, JobId, NodeId, ProgramId, PsetId, Rank};
@@ -33,7 +36,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and another one ends the I/O node with an error.
-pub const VERSION: u16 = 22;
+pub const VERSION: u16 = 23;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -237,6 +240,9 @@ pub struct StartJob {
     pub core_file: bool,
     /// Its nodes may have leases of files ([`crate::lease`]); without, each call on a file is made here.
     pub leases: bool,
+    /// Over what files that its nodes read are [broadcast](crate::broadcast), of which it names none; without, each
+    /// node reads them by itself.
+    pub broadcasts: Option<Box<Staging>>,
     /// As [`crate::control::Launch::outlives_ranks`].
     pub outlives_ranks: bool,
     /// As [`crate::control::Launch::universe`].
@@ -434,6 +440,8 @@ pub enum FromPset {
         /// As [`crate::control::ToIoNode::Overlay`].
         said: Vec<u8>,
     },
+    /// A file that a job's nodes read is sent to all of them. Its end is a [`FromPset::Transferred`].
+    BroadcastBegun(BroadcastBegun),
 }
 
 /// Ranks of a node that are gone.
@@ -452,49 +460,4 @@ pub struct Pulled {
     pub parts: Vec<Part>,
     /// How long processors took to hold objects against their checks and to name them, ns.
     pub hash_ns: u64,
-}
-
-/// Why a message could not be read or written.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum PsetError {
-    /// Longer than [`MESSAGE_BYTES_MAX`].
-    #[error("message of {0} bytes is over the limit")]
-    TooLong(usize),
-    /// Not a message of this protocol.
-    #[error("message is damaged")]
-    Damaged,
-}
-
-/// One message with its length in front.
-///
-/// # Errors
-/// [`PsetError::TooLong`].
-pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, PsetError> {
-    let mut bytes = postcard::to_extend(message, Vec::from([0u8; 4])).map_err(|_| PsetError::Damaged)?;
-    let length = bytes.len() - 4;
-    let prefix =
-        u32::try_from(length).ok().filter(|_| length <= MESSAGE_BYTES_MAX).ok_or(PsetError::TooLong(length))?;
-    bytes[..4].copy_from_slice(&prefix.to_le_bytes());
-    Ok(bytes)
-}
-
-/// Takes the first whole message off `buffer`, if there is one, and says how many bytes it took.
-///
-/// # Errors
-/// [`PsetError`]; the connection is then of no more use.
-pub fn decode<'a, T: Deserialize<'a>>(buffer: &'a [u8]) -> Result<Option<(T, usize)>, PsetError> {
-    let Some((prefix, rest)) = buffer.split_first_chunk::<4>() else {
-        return Ok(None);
-    };
-    let length = u32::from_le_bytes(*prefix) as usize;
-    if length > MESSAGE_BYTES_MAX {
-        return Err(PsetError::TooLong(length));
-    }
-    let Some(body) = rest.get(..length) else {
-        return Ok(None);
-    };
-    match postcard::take_from_bytes(body) {
-        Ok((message, [])) => Ok(Some((message, 4 + length))),
-        _ => Err(PsetError::Damaged),
-    }
 }

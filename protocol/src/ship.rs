@@ -328,6 +328,18 @@ pub enum Call {
     Unlock(Asked),
     /// Does a lock stand in the way? → [`Reply::Locked`], or [`Reply::Done`] if none does.
     TestLock(Asked),
+    /// pread(2) of pages that the node is to know → [`Reply::Data`]; or [`Reply::Later`] if they are about to come by
+    /// themselves ([`crate::broadcast`]).
+    Fill {
+        /// From which file.
+        file: Handle,
+        /// Where, bytes.
+        offset: u64,
+        /// How much at most, bytes.
+        length: u32,
+        /// Also if they are: the node knows of that, or has waited for word of it.
+        anyway: bool,
+    },
 }
 
 impl Call {
@@ -339,6 +351,7 @@ impl Call {
             Self::Pages { .. }
             | Self::GetObject(_)
             | Self::Read { .. }
+            | Self::Fill { .. }
             | Self::InputReady
             | Self::Stat { .. }
             | Self::HandleStat(_)

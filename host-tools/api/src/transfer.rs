@@ -1,4 +1,4 @@
-//! What transfers of staged files took. Every number was counted or measured.
+//! What transfers of files to a job's nodes took. Every number was counted or measured.
 
 use coppice_protocol::text::ByteString;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,8 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::schema::Text;
 use crate::staging::Scheme;
 
-/// A transfer of a file that a job had staged, from its begin until every node had it or was given up.
+/// A transfer of a file that a job had staged, or that its nodes read, from its begin until every node had it or was
+/// given up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TransferView {
     /// Where the job's ranks find the file; nothing for its program.
@@ -16,6 +17,9 @@ pub struct TransferView {
     pub path: Option<ByteString>,
     /// Its length, bytes.
     pub bytes: u64,
+    /// How many nodes had it open when they began to read it, if it was sent to all for that; nothing if it was staged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readers: Option<u32>,
     /// How it got to the nodes.
     pub scheme: Scheme,
     /// Branches of [`Scheme::Tree`].

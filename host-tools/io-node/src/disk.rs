@@ -3,6 +3,7 @@
 //! ([`crate::machine`]) says what is to be done; what came of it is said through a queue, from whatever thread it was
 //! done on.
 
+mod broadcasts;
 mod data;
 mod keeps;
 mod names;
@@ -27,6 +28,7 @@ pub(crate) use self::opening::{Opened, Opener};
 pub(crate) use self::place::JobPlace;
 pub(crate) use self::program::{PagesStart, Program};
 
+use self::broadcasts::{OfBroadcast, Taken};
 use self::data::{Prepared, Tried};
 use self::keeps::{Keeps, OpenedKeep};
 use self::objects::{ObjectCall, ObjectWork};
@@ -36,7 +38,7 @@ use self::region::{Progress, RegionTask};
 use crate::descriptors::Descriptors;
 use crate::distribution::{Held, Homes};
 use crate::files::{Files, Porter, Result, Root};
-use crate::machine::{Answer, CallId, PlaceId, RegionAnswer, RegionOrder};
+use crate::machine::{Answer, CallId, PlaceId, RegionAnswer, RegionOrder, TakenFile};
 
 /// Something that was done.
 #[derive(Debug)]
@@ -51,14 +53,16 @@ pub(crate) enum Completion {
     Closed(PlaceId, Rank),
     /// A file that is to be sent, to be kept, was opened, or why not.
     KeepOpened(u64, std::result::Result<Box<OpenedKeep>, String>),
+    /// As [`crate::machine::Machine::file_taken`], for the broadcast of that number.
+    FileTaken((PlaceId, u8), std::result::Result<(Box<Taken>, TakenFile), String>),
     /// As [`crate::machine::Machine::region_done`].
     RegionDone(NodeId, RegionAnswer),
     /// As [`crate::machine::Machine::pulling`], which is not said again before the last is dropped.
     Pulling(NodeId, (u64, u64), Arc<()>),
 }
 
-/// Where completions go in. There are at most as many as the machine has calls, jobs and ranks, and two for each order
-/// about a region that is carried out.
+/// Where completions go in. There are at most as many as the machine has calls, jobs and ranks, one for each transfer,
+/// and two for each order about a region that is carried out.
 pub(crate) type Completions = UnboundedSender<Completion>;
 
 /// A job that is open.
@@ -69,6 +73,8 @@ struct Job {
     program: Program,
     /// The homes of its staged files, if they are here.
     homes: Option<Held>,
+    /// Files that its nodes read and that are broadcast from here.
+    broadcasts: BTreeMap<u8, OfBroadcast>,
     /// The threads of its nodes.
     porters: BTreeMap<NodeId, Porter>,
     /// The files of its ranks, until they end.
@@ -144,7 +150,7 @@ impl Disk {
             Ok(homes) => (homes, Ok(())),
             Err(reason) => (None, Err(reason)),
         };
-        self.jobs.insert(id, Job { place, root, program, homes, porters, ranks });
+        self.jobs.insert(id, Job { place, root, program, homes, broadcasts: BTreeMap::new(), porters, ranks });
         if result.is_err() {
             self.forget(id);
         }
@@ -153,8 +159,10 @@ impl Disk {
 
     /// As [`crate::machine::Effect::Drop`].
     pub(crate) fn forget(&mut self, place: PlaceId) {
-        let Some(Job { place, root, program, homes, porters, ranks }) = self.jobs.remove(&place) else { return };
-        drop(homes);
+        let Some(Job { place, root, program, homes, broadcasts, porters, ranks }) = self.jobs.remove(&place) else {
+            return;
+        };
+        drop((homes, broadcasts));
         // Closing the root may wait, too.
         if let Some(porter) = porters.values().next() {
             porter.leave(move || drop((root, ranks, place)));

@@ -4,7 +4,7 @@
 //! effects out; a simulated world can do the same.
 //!
 //! - `lines` has the connections, from their handshake to their end; `nodes` which boot of each node may have them.
-//! - `keeps` has the files that nodes are to keep.
+//! - `keeps` has the files that nodes are to keep, `broadcasts` those that many read and that are sent for that.
 //! - `regions` has what is to be done with nodes' regions.
 //! - `jobs` and `ranks` have the jobs, `start` how they come to be, `orders` what the service node wants of them.
 //! - `control` hears what nodes say of themselves and their ranks, `ship` their system calls; a call that is under way
@@ -12,6 +12,7 @@
 //!   `locks` who has locked which.
 //! - `outbox` has what the service node is to be told, `timers` what is due when.
 
+mod broadcasts;
 mod calls;
 mod control;
 mod effect;
@@ -43,6 +44,7 @@ use coppice_protocol::pset::{FromPset, ToPset};
 use coppice_protocol::retain::Discard;
 use coppice_protocol::session::Identity;
 
+pub use self::broadcasts::{TakeFile, TakenFile};
 pub use self::calls::CallId;
 pub(crate) use self::calls::failed;
 pub use self::effect::{Answer, Disconnected, Effect, PlaceId};
@@ -197,6 +199,7 @@ impl Machine {
                 Timer::Return(loss) => self.look_for_return(loss, now),
                 Timer::Opening(place) => self.opening_is_late(place),
                 Timer::Closing(place, rank) => self.closed(place, rank, now),
+                Timer::Held(place, file) => self.held_is_late(place, file, now),
                 Timer::Recall(call, file) => self.recall_is_late(call, file, now),
                 Timer::RecallNames(call) => self.recall_of_names_is_late(call, now),
                 Timer::Look => self.look_at_leased(now),

@@ -155,6 +155,9 @@ impl Shell {
             Effect::Names { id, place, rank, call } => self.disk.borrow().names(id, (place, rank), call),
             Effect::Keep(order) => self.disk.borrow_mut().keep(*order),
             Effect::EndKeep(request) => self.disk.borrow_mut().end_keep(request),
+            Effect::Take(order) => self.disk.borrow_mut().take_file(*order),
+            Effect::Broadcast { place, number } => self.disk.borrow_mut().broadcast(place, number),
+            Effect::EndBroadcast { place, number } => self.disk.borrow_mut().end_broadcast(place, number),
             Effect::Close { place, rank, .. } => self.disk.borrow_mut().close(place, rank),
             Effect::Region(order) => self.disk.borrow().region(order),
         }
@@ -179,6 +182,13 @@ impl Shell {
                     if let Err(reason) = taken {
                         self.with(|machine, _| machine.keep_failed(request, reason));
                     }
+                }
+                Completion::FileTaken((place, number), taken) => {
+                    let taken = taken.map(|(taken, file)| {
+                        self.disk.borrow_mut().keep_taken((place, number), taken);
+                        file
+                    });
+                    self.with(|machine, now| machine.file_taken(place, number, taken, now));
                 }
                 Completion::Left(place) => self.with(|machine, _| machine.left(place)),
                 Completion::Done(id, answer) => self.with(|machine, now| machine.done(id, answer, now)),

@@ -2,13 +2,15 @@
 
 mod support;
 
-use coppice_api::job::Submission;
+use coppice_api::job::{FileCalls, Submission};
 use coppice_api::staging::{ProgramStaging, Scheme};
 use coppice_api::stream::{JobEvent, StagingProgress};
 use coppice_api::transfer::{MembersView, TransferView};
+use coppice_protocol::broadcast::limits::BROADCASTS_PER_JOB_MAX;
+use coppice_protocol::broadcast::{self, BroadcastBegun};
 use coppice_protocol::control::{Exit, RankReport};
 use coppice_protocol::distribution;
-use coppice_protocol::ids::{JobId, NodeId, Rank};
+use coppice_protocol::ids::{JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{FromPset, StartJob, ToPset};
 use coppice_protocol::staging::Staging;
 use coppice_protocol::transfer::{MemberCounts, TransferEnd, TransferProgress};
@@ -140,6 +142,57 @@ fn whoever_runs_a_job_is_told_how_far_its_files_are_until_they_are_there() {
     cluster.said(2, end(id, &[]));
     cluster.said(2, goes_on(0, 60, 2));
     assert_eq!(said(), [None]);
+}
+
+/// 10 MB/s, both ways.
+const LINK: u64 = 80_000_000;
+
+#[test]
+fn files_that_nodes_read_are_recorded_with_why_they_were_sent() {
+    let mut cluster = Cluster::linked(4, LINK);
+    let id = cluster.submit(Submission { nodes: vec![2, 0, 3], ..job(3) }).expect("accepted");
+    let over = start(&cluster, id).broadcasts.expect("its links are slow");
+    assert_eq!((over.home, over.files.len(), over.bytes_per_second), (PsetId(0), 0, 9_375_000));
+    let begun = |job, number, opened| {
+        let (of, path) = (broadcast::file_of_job(job, number), "/in/a".into());
+        FromPset::BroadcastBegun(BroadcastBegun { of, path, bytes: 100_000, opened })
+    };
+    let over = |number| {
+        let FromPset::Transferred(end) = end(id, &[]) else { panic!("no end") };
+        FromPset::Transferred(TransferEnd { of: broadcast::file_of_job(id, number), ..end })
+    };
+    cluster.said(0, begun(id, 7, 2));
+    // What makes no sense is not believed: twice, of too high a number, of no such job.
+    cluster.said(0, begun(id, 7, 3));
+    cluster.said(0, begun(id, BROADCASTS_PER_JOB_MAX, 3));
+    cluster.said(0, begun(JobId(99), 7, 3));
+    assert_eq!(transfers(&mut cluster, id), [], "it is not over");
+    cluster.said(0, over(7));
+    cluster.said(0, over(8));
+    let [transfer] = &transfers(&mut cluster, id)[..] else { panic!("not one transfer") };
+    assert_eq!((transfer.path.as_deref(), transfer.bytes, transfer.readers), (Some(&b"/in/a"[..]), 100_000, Some(2)));
+    assert_eq!((transfer.link_bytes_per_second, transfer.link_is_stated, transfer.nodes), (LINK / 8, true, 3));
+    let of = broadcast::file_of_job(id, 7);
+    let counts = MemberCounts { file: of.file, asked: 4, answered: 2, wrong: 0, crossed_bytes: 0 };
+    cluster.said(0, ended(id, (0, 2), vec![counts]));
+    cluster.end(id);
+    assert_eq!(transfers(&mut cluster, id)[0].members.map(|members| (members.nodes, members.asked)), Some((1, 4)));
+}
+
+#[test]
+fn nothing_is_broadcast_where_that_saves_nothing_or_nobody_may_know_files() {
+    let over = |cluster: &mut Cluster, submission| {
+        let id = cluster.submit(submission).expect("accepted");
+        let over = start(cluster, id).broadcasts;
+        cluster.end(id);
+        over.is_some()
+    };
+    let mut linked = Cluster::linked(4, LINK);
+    assert!(over(&mut linked, job(2)));
+    assert!(!over(&mut linked, job(1)), "it is on one node");
+    assert!(!over(&mut linked, Submission { io: FileCalls::Strict, ..job(2) }));
+    // Nobody said how fast links are.
+    assert!(!over(&mut Cluster::up(4, 4), job(2)));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use coppice_protocol::broadcast::Broadcast;
 use coppice_protocol::control::{MemoryStatus, NodeStatus, Order, OverlayOrder, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
@@ -75,6 +76,9 @@ pub trait Processes: Send + Sync {
 
     /// A node of `job` is gone, and these ranks with it; the job goes on.
     fn node_lost(&self, job: JobId, node: NodeId, ranks: &[Rank]);
+
+    /// A file that ranks of a job read is broadcast: takes part if it can.
+    fn broadcast(&self, order: Broadcast);
 
     /// Nodes have come to the network of a job. How many nodes it has now that are known here.
     fn joined(&self, joined: Joined) -> u32;

@@ -339,6 +339,16 @@ pub const STAGING_DATAGRAMS_MAX: usize = 16;
 /// home decides that, and whoever does not hear of home asks for some seconds only. Then they are without this node.
 pub const STAGING_SETTLE_NS_MAX: u64 = 120_000_000_000;
 
+/// Who reads a file that is broadcast waits for bytes so far behind the first that is missing, rather than to ask the
+/// I/O node for them.
+pub const BROADCAST_AHEAD_BYTES: u32 = 2 * 1024 * 1024;
+
+/// How long it waits if none come, at least, ns.
+pub const BROADCAST_PATIENCE_NS: u64 = 2_000_000_000;
+
+/// The node takes part in a broadcast if one of so many of its frames stays free.
+pub const BROADCAST_SPARE_SHARE: u64 = 8;
+
 /// Objects of a checkpoint that a rank's node writes or reads at once. Each is in memory meanwhile.
 pub const CHECKPOINT_CALLS: usize = 2;
 

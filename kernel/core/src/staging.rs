@@ -8,7 +8,10 @@
 //!
 //! A file can also be [kept](kept) without a job: it comes in the same way ([`keep`]) and stays until its memory is
 //! wanted, or it is told to go. A job that names the same bytes finds them there, and has the node help the others.
+//!
+//! What ranks read of a file may come so, too, while they read it ([`broadcast`]).
 
+mod broadcast;
 mod job;
 mod keep;
 mod kept;
@@ -19,6 +22,7 @@ mod site;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::broadcast::Expected;
 pub(crate) use self::job::OfJob;
 pub(crate) use self::keep::keep;
 pub use self::service::Staging;

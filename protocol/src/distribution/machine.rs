@@ -244,6 +244,18 @@ impl Machine {
         self.begun_ns = Some(self.begun_ns.map_or(begun_ns, |known_ns| known_ns.min(begun_ns)));
     }
 
+    /// Whether a piece is here, and right.
+    #[must_use]
+    pub fn has(&self, piece: u32) -> bool {
+        self.have.has(piece)
+    }
+
+    /// The first piece that is not; as many as there are if all are.
+    #[must_use]
+    pub fn first_missing(&self) -> u32 {
+        self.have.missing_from(0).next().unwrap_or(self.plan.pieces())
+    }
+
     /// It was looked whether a piece is right.
     pub fn checked(&mut self, piece: u32, is_right: bool, now_ns: u64) {
         let Some(assembly) = self.assemblies.remove(piece).filter(|assembly| assembly.is_complete) else { return };

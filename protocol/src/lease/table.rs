@@ -31,6 +31,12 @@ impl Stamp {
         Self { size: status.size, modified: status.modified, changed: status.changed }
     }
 
+    /// The file's length, bytes.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Whether whoever changes the file from now on (ns since 1970) gives it another stamp.
     fn is_settled(&self, now_ns: u64) -> bool {
         let Timestamp { seconds, nanoseconds } = self.changed;
@@ -213,6 +219,18 @@ impl<P: Ord + Copy> Leases<P> {
             known.parties.values().all(|state| state.writers == 0)
                 && known.parties.values().any(|state| state.lease.is_some())
         })
+    }
+
+    /// The version of what is in such a file, and what it was like when that was known; `None` if nobody knows.
+    #[must_use]
+    pub fn shared(&self, file: FileId) -> Option<(u64, Stamp)> {
+        let known = self.files.get(&file).filter(|known| known.version != 0 && self.is_shared(file))?;
+        Some((known.version, known.stamp?.stamp))
+    }
+
+    /// Who has a file open.
+    pub fn holders(&self, file: FileId) -> impl Iterator<Item = P> {
+        self.files.get(&file).into_iter().flat_map(|known| known.parties.keys().copied())
     }
 
     /// Whether anybody has it open to write.

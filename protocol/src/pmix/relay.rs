@@ -5,9 +5,9 @@
 //! order. What it has not is said again every [`PMI_ASK_NS`], each time on another way, since nodes between may have no
 //! part in the job any longer.
 //!
-//! **Silence.** A node that has answered nothing for [`PMI_SILENCE_NS`] goes on being told, if more rarely: it may be that it
-//! has yet to be launched, and its ranks would wait for ever for those that have ended. But it holds up nobody: what ranks
-//! say and only such nodes do not have is dropped when there is no room for more, the oldest first.
+//! **Silence.** A node that has answered nothing for [`PMI_SILENCE_NS`] goes on being told, if more rarely: it may be
+//! that it has yet to be launched, and its ranks would wait for ever for those that have ended. But it holds up nobody:
+//! what ranks say and only such nodes do not have is dropped when there is no room for more, the oldest first.
 //!
 //! **Checkpoints.** Who has written down what it knows neither says nor takes anything until the ranks run again
 //! ([`Relay::go_on`]), which is when all nodes have: what is in one node's record as said and not in the other's as

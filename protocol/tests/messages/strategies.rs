@@ -1,5 +1,6 @@
 //! Strategies for every message type, by hand: what the derive would make of them is what the limits allow, no less.
 
+mod broadcast;
 mod control;
 mod inspect;
 mod keep;

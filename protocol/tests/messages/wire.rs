@@ -5,6 +5,7 @@ mod shipping;
 
 use core::fmt::Write;
 
+use coppice_protocol::broadcast::{Broadcast, BroadcastBegun};
 use coppice_protocol::checkpoint::{ObjectId, Part, PartOf, Saving};
 use coppice_protocol::control::{
     Dying, JobFailure, Launch, MemoryStatus, NodeStatus, OverlayOrder, Signal, ToIoNode, ToNode, Waiting,
@@ -16,6 +17,7 @@ use coppice_protocol::inspect::debug::{BreakAt, BreakOn, Go, SetThread, Stop, Wh
 use coppice_protocol::inspect::held::{HeldProcess, HeldThread, MappedArea, MemoryPart, NotTold, Shows};
 use coppice_protocol::inspect::{Answer, Inspect, Inspected, OpenObject, Query, Question, What};
 use coppice_protocol::keep::{Keep, KeepFile, KeepOutcome, KeepProgress, Kept, KeptTransfer};
+use coppice_protocol::lease::FileId;
 use coppice_protocol::overlay::{Above, Child, Down, Source};
 use coppice_protocol::personality::NodeKey;
 use coppice_protocol::pset::{self, FromPset, Member, NodeEnds, Pulled, StartJob, ToPset};
@@ -263,6 +265,9 @@ fn control() {
     let keep = Keep { generation: Generation(2), node: NodeId(6), transfer: transfer() };
     line(&mut table, "Keep", &ToNode::Keep(keep));
     line(&mut table, "EndKeep", &ToNode::EndKeep { request: 9 });
+    let file = FileId { device: 3, inode: 700 };
+    let broadcast = Broadcast { job: JOB, number: 2, file, version: 5, staging: staging() };
+    line(&mut table, "Broadcast", &ToNode::Broadcast(Box::new(broadcast)));
     line(&mut table, "Taken", &ToNode::Taken { taken: 3 });
     line(&mut table, "Trace", &ToNode::Trace { job: JOB, traced: Traced::Rank(RANK) });
     line(&mut table, "Inspect", &ToNode::Inspect(INSPECT));
@@ -325,6 +330,7 @@ fn pset() {
         traced: Traced::None,
         core_file: false,
         leases: true,
+        broadcasts: None,
         outlives_ranks: false,
         universe: 12,
         origin: Some(Box::new(origin())),
@@ -376,6 +382,8 @@ fn pset() {
     let end = TransferEnd { of, pieces: 3, elapsed_ns, bytes_sent, answered: 4, lost: 1, first_lost: vec![NodeId(5)] };
     line(&mut table, "Transferred", &FromPset::Transferred(end));
     line(&mut table, "Transferring", &FromPset::Transferring(TransferProgress { of, bytes: 700, whole: 6 }));
+    let begun = BroadcastBegun { of, path: "/in".into(), bytes: 700, opened: 6 };
+    line(&mut table, "BroadcastBegun", &FromPset::BroadcastBegun(begun));
     let file = KeepFile { transfer: transfer(), nodes: vec![node], file: "/f".into() };
     line(&mut table, "Keep", &ToPset::Keep(file));
     line(&mut table, "EndKeep", &ToPset::EndKeep { request: 9 });

@@ -3,6 +3,7 @@
 mod asked;
 mod bad_input;
 mod boot;
+mod broadcasts;
 mod browser;
 mod busybox;
 mod bytes;

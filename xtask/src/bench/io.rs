@@ -1,5 +1,7 @@
 //! Files: calls through a node and its I/O node, beside a TCP stream over the same switch, the same calls without
-//! leases, and the same program run natively on the host.
+//! leases, and the same program run natively on the host; and many nodes that read the same ([`alike`]).
+
+mod alike;
 
 use std::path::Path;
 use std::process::Command;
@@ -83,6 +85,7 @@ pub(crate) fn figures(built: &Built) -> Result<Vec<Figure>> {
         figures.push(time(name, key, "–")?);
     }
     figures.push(counted(built, io)?);
+    figures.extend(alike::figures(built)?);
     Ok(figures)
 }
 

@@ -1,4 +1,4 @@
-//! What the transfers of a job's staged files took, a line for each.
+//! What the transfers of files to a job's nodes took, a line for each.
 
 use coppice_api::counted;
 use coppice_api::staging::Scheme;
@@ -18,9 +18,11 @@ pub(super) fn line(transfer: &TransferView) -> String {
         (Scheme::Tree, Some(branches)) => format!("a tree with {}", counted(branches, "head")),
     };
     let stated = if transfer.link_is_stated { "" } else { " as nobody stated another" };
+    let why = transfer.readers.map(|readers| format!(", as {} had it open", counted(readers, "node")));
+    let why = why.unwrap_or_default();
     let mut line = format!(
-        "transfer of {what}: {} to {} by {scheme} in {}, {:.2} times what a link takes ({} MB/s{stated}); the I/O node \
-         sent {}",
+        "transfer of {what}{why}: {} to {} by {scheme} in {}, {:.2} times what a link takes ({} MB/s{stated}); the I/O \
+         node sent {}",
         show_bytes(transfer.bytes),
         counted(transfer.nodes, "node"),
         show_ns(transfer.elapsed_ns),
@@ -67,6 +69,7 @@ pub(super) mod tests {
         TransferView {
             path: Some("/in/a".into()),
             bytes: 4 << 20,
+            readers: None,
             scheme: Scheme::TwoTrees,
             branches: None,
             pieces: 128,
@@ -89,6 +92,10 @@ pub(super) mod tests {
             line(&transfer()),
             "transfer of /in/a: 4.0 MiB to 8 nodes by two trees in 400 ms, 1.19 times what a link takes (12.5 MB/s); \
              the I/O node sent 4.2 MiB"
+        );
+        assert!(
+            line(&TransferView { readers: Some(5), ..transfer() })
+                .starts_with("transfer of /in/a, as 5 nodes had it open: 4.0 MiB to 8 nodes by two trees")
         );
         let members = Some(MembersView { nodes: 6, asked: 9, answered: 7, wrong: 1, crossed_bytes: 3 << 20 });
         let (lost_nodes, branches) = (vec![4, 5], Some(3));

@@ -64,6 +64,7 @@ fn make(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
         | Call::Return { .. }
         | Call::ReturnNames { .. }
         | Call::Read { .. }
+        | Call::Fill { .. }
         | Call::Write { .. }
         | Call::PutObject
         | Call::GetObject(_)

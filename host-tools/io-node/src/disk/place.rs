@@ -7,9 +7,9 @@ use std::sync::Arc;
 use coppice_protocol::ids::Rank;
 use rustix::io::Errno;
 
-use super::{Completion, Completions, Opened, OpenedKeep};
+use super::{Completion, Completions, Opened, OpenedKeep, Taken as TakenForBroadcast};
 use crate::files::Result;
-use crate::machine::{Answer, CallId, PlaceId, RegionAnswer, RegionOrder, failed};
+use crate::machine::{Answer, CallId, PlaceId, RegionAnswer, RegionOrder, TakenFile, failed};
 
 /// A job's place among all jobs, which others can have when the job and all its threads are gone.
 #[derive(Clone, Debug)]
@@ -98,6 +98,31 @@ impl Drop for OwedKeep {
         let opened = self.opened.take();
         let opened = opened.unwrap_or_else(|| Err("cannot start a thread that opens the file".to_owned()));
         drop(self.completions.send(Completion::KeepOpened(self.request, opened)));
+    }
+}
+
+/// What was taken of a file that is to be broadcast. If that is not paid, there could be no thread for it.
+#[derive(Debug)]
+pub(super) struct OwedFile {
+    of: (PlaceId, u8),
+    completions: Completions,
+    taken: Option<core::result::Result<(Box<TakenForBroadcast>, TakenFile), String>>,
+}
+
+impl OwedFile {
+    pub(super) fn new(of: (PlaceId, u8), completions: Completions) -> Self {
+        Self { of, completions, taken: None }
+    }
+
+    pub(super) fn pay(mut self, taken: core::result::Result<(Box<TakenForBroadcast>, TakenFile), String>) {
+        self.taken = Some(taken);
+    }
+}
+
+impl Drop for OwedFile {
+    fn drop(&mut self) {
+        let taken = self.taken.take().unwrap_or_else(|| Err("cannot start a thread that reads it".to_owned()));
+        drop(self.completions.send(Completion::FileTaken(self.of, taken)));
     }
 }
 

@@ -14,13 +14,14 @@ use coppice_protocol::distribution::{Party, Plan, TransferId, packet};
 use coppice_protocol::ids::PsetId;
 use coppice_protocol::keep::{KeepFile, KeptTransfer};
 use coppice_protocol::pset::StartJob;
-use coppice_protocol::staging::Staging;
+use coppice_protocol::staging::{Roster, Staging};
+use coppice_protocol::transfer::FileOfJob;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::alarm::Alarm;
 use super::home::{Cause, Home, Pause, Read, Source, Ways};
-use super::received::Received;
+use super::received::{Received, Sent};
 use super::report::{News, Says, news};
 use super::staged::StagedFile;
 use crate::clock::{Clock, random};
@@ -118,7 +119,11 @@ impl Homes {
         self.permit_for(usize::from(self.takes_part(&order.transfer.staging)))
     }
 
-    pub(super) fn permit_for(&self, files: usize) -> Result<Option<Permit>, String> {
+    /// The same for so many files.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn permit_for(&self, files: usize) -> Result<Option<Permit>, String> {
         if files == 0 {
             return Ok(None);
         }
@@ -170,21 +175,46 @@ impl Homes {
         Ok(Held { homes: Rc::clone(self), transfers: vec![begun], _permit: permit })
     }
 
+    /// Gives a file that is broadcast its home, which begins at once.
+    ///
+    /// # Errors
+    /// Why it cannot be sent.
+    pub(crate) fn add_broadcast(
+        self: &Rc<Self>,
+        (of, key): (FileOfJob, packet::TransferKey),
+        Sent { plan, roster, content, pieces, room }: Sent,
+        (permit, place): (Permit, JobPlace),
+    ) -> Result<Held, String> {
+        let source = Source::Received(Received::whole(plan.clone(), content, pieces, room));
+        let begun = self.begin_from(Cause::Job { of, _place: place }, key, (plan, roster), source)?;
+        Ok(Held { homes: Rc::clone(self), transfers: vec![begun], _permit: permit })
+    }
+
     fn begin(
         &self,
         cause: Cause,
         key: packet::TransferKey,
         StagedFile { plan, roster, content, file }: StagedFile,
     ) -> Result<TransferId, String> {
+        let source = match file {
+            Some(file) => Source::stored(file),
+            None => Source::Received(Received::new(plan.clone(), content, self.room_for(plan.bytes)?)),
+        };
+        self.begin_from(cause, key, (plan, roster), source)
+    }
+
+    fn begin_from(
+        &self,
+        cause: Cause,
+        key: packet::TransferKey,
+        (plan, roster): (Plan, Roster),
+        source: Source,
+    ) -> Result<TransferId, String> {
         let now_ns = self.clock.now_ns();
         let seed = random().map_err(|error| format!("cannot stage files: {error}"))?;
         let me = roster.io_node(self.pset).ok_or_else(|| format!("{cause} goes to no node of pset {}", self.pset))?;
         let party = Party::new(&plan, key, roster, me, u64::from_le_bytes(seed), now_ns);
         let party = party.ok_or("no memory to stage files")?;
-        let source = match file {
-            Some(file) => Source::stored(file),
-            None => Source::Received(Received::new(plan.clone(), content, self.room_for(&plan)?)),
-        };
         let mut table = self.table.borrow_mut();
         if table.contains_key(&plan.transfer) {
             return Err(format!("{cause} is being sent already"));
@@ -196,16 +226,19 @@ impl Homes {
 }
 
 impl Homes {
-    /// Room for a file that is to come.
-    pub(super) fn room_for(&self, plan: &Plan) -> Result<OwnedSemaphorePermit, String> {
-        let wanted = u32::try_from(plan.bytes.div_ceil(1 << 20)).ok();
+    /// Room for a file of so many bytes.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn room_for(&self, bytes: u64) -> Result<OwnedSemaphorePermit, String> {
+        let wanted = u32::try_from(bytes.div_ceil(1 << 20)).ok();
         let room = wanted.and_then(|mib| Arc::clone(&self.room).try_acquire_many_owned(mib).ok());
         room.ok_or_else(|| {
             let free = self.room.available_permits();
             format!(
-                "pset {} has no memory left to pass on {} bytes: {free} MiB of {RECEIVED_MIB_MAX} are free; wait for \
-                 other jobs",
-                self.pset, plan.bytes
+                "pset {} has no memory left to pass on {bytes} bytes: {free} MiB of {RECEIVED_MIB_MAX} are free; wait \
+                 for other jobs",
+                self.pset
             )
         })
     }

@@ -10,6 +10,9 @@
 //! I/O node with the file says so first, is sent nothing, and sends what it has, as home does. Otherwise the bytes come
 //! to it, and are in memory until all nodes have them (`received`).
 //!
+//! A file that a job's nodes read and that is broadcast for that ([`coppice_protocol::broadcast`]) is in memory from
+//! the start, as a whole, since the host's may change.
+//!
 //! Files that nodes are to keep without a job ([`coppice_protocol::keep`]) are sent in the same way, each opened by
 //! itself, until the service node says that it is over.
 
@@ -25,5 +28,7 @@ mod tests;
 
 pub(crate) use self::alarm::Alarm;
 pub(crate) use self::homes::{Held, Homes, Permit};
+pub(crate) use self::piece::Piece;
+pub(crate) use self::received::{Sent, cut};
 pub(crate) use self::report::{News, Said};
 pub(crate) use self::staged::{StagedFile, open, open_kept};

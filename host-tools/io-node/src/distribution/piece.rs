@@ -14,7 +14,7 @@ use crate::limits::PIECES_KEPT_PER_TRANSFER;
 
 /// A piece, in memory.
 #[derive(Debug, Default)]
-pub(super) struct Piece {
+pub(crate) struct Piece {
     pub(super) bytes: Vec<u8>,
     pub(super) proof: Vec<u8>,
 }

@@ -1,15 +1,54 @@
 //! A file that comes from another pset, to be passed on: in memory, as far as it is there, and only as long as somebody
-//! may want it. Nothing of it is given to anybody before it was held against the file's tree.
+//! may want it. Nothing of it is given to anybody before it was held against the file's tree. One that is broadcast was
+//! taken into memory, and is there as a whole ([`Sent`]).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use coppice_protocol::distribution::Plan;
 use coppice_protocol::ids::ProgramId;
+use coppice_protocol::program::tree::TreeNode;
 use coppice_protocol::program::{PAGE_BYTES, tree};
+use coppice_protocol::staging::Roster;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::piece::Piece;
+
+/// A file that is sent from memory.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// How.
+    pub(crate) plan: Plan,
+    /// To whom.
+    pub(crate) roster: Roster,
+    /// What it is.
+    pub(crate) content: ProgramId,
+    /// All of it.
+    pub(crate) pieces: Vec<Piece>,
+    /// For that.
+    pub(crate) room: OwnedSemaphorePermit,
+}
+
+/// The pieces of a file, with what shows that they are, of which `nodes` is the tree.
+///
+/// # Errors
+/// They are not what is planned.
+pub(crate) fn cut(plan: &Plan, bytes: &[u8], nodes: &[TreeNode]) -> Result<Vec<Piece>, String> {
+    let (length, piece_pages) = (bytes.len() as u64, u64::from(plan.piece_bytes) / PAGE_BYTES);
+    let piece_bytes = usize::try_from(piece_pages * PAGE_BYTES).unwrap_or(0);
+    if piece_bytes == 0 || !u64::from(plan.piece_bytes).is_multiple_of(PAGE_BYTES) || length != plan.bytes {
+        return Err("its pieces are not whole pages".to_owned());
+    }
+    let piece = |(number, bytes): (u64, &[u8])| {
+        let pages = (bytes.len() as u64).div_ceil(PAGE_BYTES);
+        let beside = tree::beside(length, number * piece_pages, pages);
+        let node = |place: &u64| usize::try_from(*place).ok().and_then(|place| nodes.get(place)).copied();
+        let proof: Option<Vec<TreeNode>> = beside.iter().map(node).collect();
+        Some(Piece { bytes: bytes.to_vec(), proof: proof?.as_flattened().to_vec() })
+    };
+    let pieces: Option<Vec<Piece>> = (0..).zip(bytes.chunks(piece_bytes)).map(piece).collect();
+    pieces.ok_or_else(|| "its tree is not whole".to_owned())
+}
 
 /// See this module.
 #[derive(Debug)]
@@ -28,6 +67,12 @@ impl Received {
     /// Nothing yet of a file with that hash. There is to be room for all of it.
     pub(super) const fn new(plan: Plan, content: ProgramId, room: OwnedSemaphorePermit) -> Self {
         Self { plan, content, coming: BTreeMap::new(), whole: BTreeMap::new(), _room: room }
+    }
+
+    /// All of a file.
+    pub(super) fn whole(plan: Plan, content: ProgramId, pieces: Vec<Piece>, room: OwnedSemaphorePermit) -> Self {
+        let whole = (0..).zip(pieces.into_iter().map(Rc::new)).collect();
+        Self { plan, content, coming: BTreeMap::new(), whole, _room: room }
     }
 
     /// A packet of a piece came.

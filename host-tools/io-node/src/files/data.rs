@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use coppice_protocol::limits::BULK_BYTES_MAX;
-use coppice_protocol::ship::{Handle, Location};
+use coppice_protocol::ship::{FileStatus, Handle, Location};
+use coppice_protocol::text::ByteString;
 use rustix::fs::{FallocateFlags, FileType, OFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::handles::Object;
+use super::status::status_of;
 use super::{Files, Result, descriptor_path};
 
 /// Magic numbers of file systems that have all their data in memory: tmpfs, ramfs.
@@ -47,6 +49,37 @@ impl Read {
         }
         self.bytes.truncate(filled);
         Ok(self.bytes)
+    }
+}
+
+/// A whole file, to be read by somebody who may wait for the disk.
+#[derive(Debug)]
+pub(crate) struct Whole(Arc<Object>);
+
+impl Whole {
+    /// What it is like now.
+    ///
+    /// # Errors
+    /// As fstat(2).
+    pub(crate) fn status(&self) -> Result<FileStatus> {
+        status_of(&*self.0)
+    }
+
+    /// Its bytes from the first on, up to so many.
+    ///
+    /// # Errors
+    /// As pread(2); `ENOMEM`.
+    pub(crate) fn read(&self, length: u64) -> Result<Vec<u8>> {
+        let length = usize::try_from(length).map_err(|_| Errno::NOMEM)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| Errno::NOMEM)?;
+        Read { object: Arc::clone(&self.0), offset: 0, length, bytes }.finish()
+    }
+
+    /// Where the host has it, if it has a name there.
+    pub(crate) fn path(&self) -> Option<ByteString> {
+        let path = rustix::fs::readlink(descriptor_path(&*self.0), Vec::new()).ok()?;
+        Some(ByteString::from(path.into_bytes()))
     }
 }
 
@@ -296,6 +329,11 @@ impl Files {
     /// Prepares fsync(2) or fdatasync(2).
     pub(crate) fn synchronise(&self, file: Handle, data_only: bool) -> Result<DiskCall> {
         Ok(DiskCall::Flush { object: self.object(file)?, data_only })
+    }
+
+    /// Prepares to read all of a file.
+    pub(crate) fn whole(&self, file: Handle) -> Result<Whole> {
+        Ok(Whole(Arc::clone(&self.handles.get(file)?.object)))
     }
 
     /// lseek(2) with `SEEK_DATA` or `SEEK_HOLE`.

@@ -31,7 +31,7 @@ use coppice_protocol::ship::Location;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-pub(crate) use data::{DiskCall, Read, ReadStart, Source, Write, WriteAt};
+pub(crate) use data::{DiskCall, Read, ReadStart, Source, Whole, Write, WriteAt};
 pub(crate) use porter::Porter;
 pub(crate) use root::Root;
 

@@ -8,6 +8,7 @@ use coppice_protocol::keep::KeepFile;
 use coppice_protocol::pset::StartJob;
 use coppice_protocol::ship::{Call, Reply};
 
+use super::broadcasts::TakeFile;
 use super::calls::CallId;
 use super::lines::LineId;
 use super::regions::RegionOrder;
@@ -98,6 +99,23 @@ pub enum Effect {
     Keep(Box<KeepFile>),
     /// Nothing is wanted any more of the file of that request.
     EndKeep(u64),
+    /// Take a file into memory, on a thread, and answer with [`super::Machine::file_taken`]; what was taken stays until
+    /// [`Effect::EndBroadcast`], or the job goes.
+    Take(Box<TakeFile>),
+    /// Send what was taken for the broadcast of that number.
+    Broadcast {
+        /// Whose it is.
+        place: PlaceId,
+        /// Which.
+        number: u8,
+    },
+    /// Nothing is wanted any more of what was taken for the broadcast of that number.
+    EndBroadcast {
+        /// Whose it is.
+        place: PlaceId,
+        /// Which.
+        number: u8,
+    },
     /// Pull from a node's region or wipe there, on a thread; answer with [`super::Machine::region_done`]. Until then
     /// there is no other for that node, and there are never more than [`crate::limits::REGION_THREADS_MAX`] in all.
     Region(RegionOrder),

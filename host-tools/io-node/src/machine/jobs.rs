@@ -9,9 +9,12 @@ use coppice_protocol::ranks::RankRange;
 use coppice_protocol::retain::Retained;
 use coppice_protocol::ship::Owner;
 use coppice_protocol::spawn::{Joined, Spawned};
+use coppice_protocol::staging::Staging;
 use coppice_protocol::text::ByteString;
 use coppice_protocol::trace::Traced;
+use coppice_protocol::world::World;
 
+use super::broadcasts::Broadcasts;
 use super::calls::Turns;
 use super::effect::PlaceId;
 use super::input::Input;
@@ -55,6 +58,8 @@ pub(super) struct Job {
     waited: u64,
     /// What its nodes were told of its overlay.
     pub overlay: Orders,
+    /// Files that its nodes read.
+    pub broadcasts: Broadcasts,
 }
 
 /// The signals that a job was sent.
@@ -87,6 +92,7 @@ impl Job {
             checkpointed: None,
             waited: 0,
             overlay: Orders::default(),
+            broadcasts: Broadcasts::default(),
         }
     }
 
@@ -113,6 +119,16 @@ impl Job {
     /// Whether its nodes may have leases of files.
     pub(super) fn has_leases(&self) -> bool {
         self.spec.leases
+    }
+
+    /// Over what files that its nodes read are broadcast, if they are.
+    pub(super) fn broadcasts_over(&self) -> Option<&Staging> {
+        self.spec.broadcasts.as_deref()
+    }
+
+    /// Where its ranks are.
+    pub(super) fn world(&self) -> &World {
+        &self.spec.world
     }
 
     /// Whether all of its ranks are on this pset.

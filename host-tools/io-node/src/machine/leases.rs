@@ -31,10 +31,17 @@ pub(super) struct Party {
     job: JobId,
 }
 
+impl Party {
+    /// Whether it is of that job.
+    pub(super) fn is_of(self, job: JobId) -> bool {
+        self.job == job
+    }
+}
+
 /// Opens and leases.
 #[derive(Debug, Default)]
 pub(super) struct FileLeases {
-    table: Leases<Party>,
+    pub(super) table: Leases<Party>,
     /// The regular files that ranks have open, and for what.
     handles: BTreeMap<(PlaceId, Owner), BTreeMap<Handle, (FileId, Access)>>,
     /// Opens that wait for leases, in order.
@@ -121,6 +128,16 @@ impl FileLeases {
 
 pub(super) fn file_of(status: &FileStatus) -> FileId {
     FileId { device: status.device, inode: status.inode }
+}
+
+impl FileLeases {
+    /// What a rank has open to read, if nodes have leases of it: the file, the version of what is in it, and its
+    /// length, bytes.
+    pub(super) fn shared(&self, place: PlaceId, owner: Owner, handle: Handle) -> Option<(FileId, u64, u64)> {
+        let (file, _) = *self.handles.get(&(place, owner))?.get(&handle)?;
+        let (version, stamp) = self.table.shared(file)?;
+        Some((file, version, stamp.size()))
+    }
 }
 
 impl Machine {

@@ -10,7 +10,7 @@
 use coppice_protocol::limits::BULK_BYTES_MAX;
 use coppice_protocol::pset::FromPset;
 use coppice_protocol::session::{Frame, Identity};
-use coppice_protocol::ship::{self, Call, Connection, Heard, Owner, Reply, RequestId, Stream};
+use coppice_protocol::ship::{self, Call, Connection, Handle, Heard, Owner, Reply, RequestId, Stream};
 use rustix::io::Errno;
 
 use super::calls::{Outside, failed};
@@ -31,6 +31,16 @@ pub(super) struct Request {
 }
 
 impl Request {
+    /// What it reads, if it does.
+    pub(super) fn reads(&self) -> Option<Handle> {
+        if let Call::Read { file, .. } = self.call { Some(file) } else { None }
+    }
+
+    /// Whose it is.
+    pub(super) fn owner(&self) -> Owner {
+        self.owner
+    }
+
     /// What a frame says; `None` if that is no request.
     pub(super) fn of(frame: Frame) -> Option<Self> {
         let id = RequestId::of_frame(frame.id)?;
@@ -84,7 +94,30 @@ impl Machine {
         }
     }
 
+    /// Does a request that was held.
+    pub(super) fn go_on_with(&mut self, identity: Identity, request: Request, now: Now) {
+        self.execute(identity, request, now);
+    }
+
+    /// Answers one that was held: what it wants comes by itself.
+    pub(super) fn need_not(&mut self, identity: Identity, request: &Request, now: Now) {
+        self.answer(identity, request.id, (Reply::Later, Vec::new()), now);
+    }
+
     fn execute(&mut self, identity: Identity, Request { id, owner, call, bulk }: Request, now: Now) {
+        let (call, may_come_by_itself) = match call {
+            Call::Fill { file, offset, length, anyway } => (Call::Read { file, offset, length }, !anyway),
+            call => (call, false),
+        };
+        let request = Request { id, owner, call, bulk };
+        if let Call::Read { file, offset: 0, .. } = request.call {
+            self.reads_from_start((identity.node, owner), file, now);
+        }
+        let request = match may_come_by_itself {
+            true => self.unless_it_comes(identity, request, now),
+            false => Some(request),
+        };
+        let Some(Request { call, bulk, .. }) = request else { return };
         let job = self.jobs.rank_on(identity.node, owner);
         if let (Call::Return { file, number }, Some((job, _))) = (&call, &job) {
             // Of a rank that has ended, too: it is its node's.

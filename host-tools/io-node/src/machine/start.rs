@@ -18,7 +18,7 @@ use crate::limits::{JOBS_MAX, OPEN_TIME_MAX, OPENINGS_MAX};
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// Each until nothing of it is left outside, also of a job that is forgotten here.
-    taken: BTreeMap<PlaceId, JobId>,
+    pub(super) taken: BTreeMap<PlaceId, JobId>,
     /// Those that are being opened, also for a job that was given up.
     opening: BTreeSet<PlaceId>,
     given: u64,

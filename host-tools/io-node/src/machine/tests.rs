@@ -11,6 +11,7 @@ use coppice_protocol::session::{Channel, Event, Identity, Session};
 use coppice_protocol::spawn::{Joined, Spawn, Spawned, Wanted};
 use coppice_protocol::world::{JobKey, NodeRange, World};
 
+mod broadcasts;
 mod frames;
 mod leases;
 mod locks;
@@ -167,6 +168,7 @@ fn job() -> StartJob {
         staging: None,
         traced: coppice_protocol::trace::Traced::None,
         core_file: false,
+        broadcasts: None,
         leases: true,
         outlives_ranks: false,
         universe: 0,

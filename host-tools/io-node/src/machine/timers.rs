@@ -27,6 +27,8 @@ pub(super) enum Timer {
     Recall(CallId, FileId),
     /// Leases of names that stand in the way of a call must be back.
     RecallNames(CallId),
+    /// Reads of a file that is to be broadcast have waited for that long enough.
+    Held(PlaceId, FileId),
     /// Files of which nodes have leases are looked at.
     Look,
     /// Somebody's turn to lock a file is over.

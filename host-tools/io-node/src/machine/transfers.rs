@@ -9,6 +9,7 @@ use super::Machine;
 impl Machine {
     /// A transfer is over. Of a job that is forgotten nobody wants to know.
     pub fn transferred(&mut self, end: TransferEnd) {
+        self.broadcast_is_over(end.of);
         if self.jobs.get(end.of.job).is_some() {
             self.outbox.push(FromPset::Transferred(end));
         }

@@ -277,6 +277,7 @@ impl Pset {
             staging: None,
             traced: coppice_protocol::trace::Traced::None,
             core_file: false,
+            broadcasts: None,
             leases: true,
             outlives_ranks: false,
             universe: 0,

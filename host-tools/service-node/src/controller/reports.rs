@@ -49,6 +49,7 @@ impl<P: Plant> Controller<P> {
             FromPset::KeepFailed { request, reason } => self.keep_failed(pset, request, &reason, now),
             FromPset::Refused { job, ranks, reason } => self.ranks_refused(pset, job, &ranks, &reason, now),
             FromPset::Transferred(end) => self.transfer_ended(pset, end, now),
+            FromPset::BroadcastBegun(begun) => self.broadcast_begun(pset, begun),
             FromPset::Transferring(progress) => self.transfer_goes_on(pset, progress, now),
             FromPset::Keeping(progress) => self.keep_goes_on(pset, progress),
             FromPset::Output { job, rank, stream, bytes } => self.output(pset, job, rank, stream, bytes, now),

@@ -90,6 +90,17 @@ pub(super) fn with_program(
     staging(&job.submission, Some(&job.program), &job.staged, from, speed(links))
 }
 
+/// Over what files are broadcast that a job's nodes read, if they are: its links are known to be slow, as somebody said
+/// how fast they are. Over others, what each node does for the others is more than what is saved.
+pub(super) fn of_broadcasts(job: &Job, links: &Links) -> Option<(Staging, Bandwidth)> {
+    let nodes = || job.ranks.by_node().map(|(node, _)| node);
+    let home = job.ranks.psets().next().filter(|_| nodes().nth(1).is_some())?;
+    let scheme = scheme(&job.submission);
+    let bandwidth = Bandwidth::of(links.to(nodes(), home, scheme)).filter_stated()?;
+    let speed = speed(links.to(nodes(), home, scheme));
+    Some((over(Vec::new(), (home, links.psets()), scheme, speed), bandwidth))
+}
+
 /// How a job's files are to be sent.
 pub(super) fn scheme(job: &Submission) -> distribution::Scheme {
     match job.scheme {
@@ -150,6 +161,11 @@ pub(super) struct Bandwidth {
 }
 
 impl Bandwidth {
+    /// It, if somebody said so.
+    fn filter_stated(self) -> Option<Self> {
+        Some(self).filter(|link| link.is_stated)
+    }
+
     /// That of the slowest of these links.
     pub(super) fn of(links: impl IntoIterator<Item = LinkShapes>) -> Self {
         let of_one = |stated: Option<u64>| {

@@ -173,6 +173,11 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores:
         let psets = job.ranks.psets().filter(passes_on).collect();
         job.transfers.begin(staging.clone(), link, psets);
     }
+    let leases = may_have_leases(job, links);
+    let broadcasts = if leases { staging::of_broadcasts(job, links) } else { None };
+    if let Some((staging, link)) = &broadcasts {
+        job.transfers.may_broadcast(staging.clone(), *link);
+    }
     let submission = &job.submission;
     let arguments = std::iter::once(&submission.name).chain(&submission.arguments).cloned().collect();
     StartJob {
@@ -201,7 +206,8 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores:
         staged_files,
         traced: job.traced(),
         core_file: submission.core_file,
-        leases: may_have_leases(job, links),
+        leases,
+        broadcasts: broadcasts.map(|(staging, _)| Box::new(staging)),
         outlives_ranks: job.outlives_ranks(),
         universe: submission.ranks,
         origin: None,

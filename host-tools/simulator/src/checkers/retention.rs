@@ -66,6 +66,7 @@ impl Retention {
             | ToNode::Inspect(_)
             | ToNode::PowerOff
             | ToNode::Keep(_)
+            | ToNode::Broadcast(_)
             | ToNode::EndKeep { .. }
             | ToNode::Checkpointed { .. }
             | ToNode::NodeLost { .. }

@@ -383,6 +383,8 @@ impl World {
             }
             // Nobody orders it in this world.
             Effect::Keep(_) | Effect::EndKeep(_) => {}
+            // Nor does anybody say there how fast links are.
+            Effect::Take(_) | Effect::Broadcast { .. } | Effect::EndBroadcast { .. } => {}
             Effect::Region(order) => self.begin_region(pset, incarnation, order),
             Effect::Drop(place) => left = io_node.disk.forget(place),
             Effect::Try { id, place, rank, call, bulk } => {

@@ -13,6 +13,7 @@ use coppice_core::ship::Client;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::{FramePool, Usage};
 use coppice_hal::region::Region as Device;
+use coppice_protocol::broadcast::Broadcast;
 use coppice_protocol::control::{Launch, Order, OverlayOrder, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
@@ -287,6 +288,10 @@ impl Processes for Watched {
 
     fn kill(&self, job: JobId, signal: u8) {
         self.table.kill(job, signal);
+    }
+
+    fn broadcast(&self, order: Broadcast) {
+        self.table.broadcast(order);
     }
 
     fn trace(&self, job: JobId, traced: Traced) {

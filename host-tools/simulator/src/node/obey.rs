@@ -36,6 +36,7 @@ impl Life {
             | ToNode::Inspect(_)
             | ToNode::PowerOff
             | ToNode::Keep(_)
+            | ToNode::Broadcast(_)
             | ToNode::EndKeep { .. }
             | ToNode::Checkpointed { .. }
             | ToNode::NodeLost { .. }

@@ -108,6 +108,10 @@ impl<M: Fn() -> MemoryStatus, O: Fn()> Conversation<'_, M, O> {
                 jobs.node_lost(job, node, &ranks);
                 Ok(())
             }
+            Ok(ToNode::Broadcast(order)) => {
+                jobs.broadcast(*order);
+                Ok(())
+            }
             Ok(ToNode::Joined(joined)) => {
                 jobs.joined(joined);
                 Ok(())

@@ -7,6 +7,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use coppice_protocol::broadcast::Broadcast;
 use coppice_protocol::control::{Exit, Launch, Order, OverlayOrder, RankReport, Signal, ToIoNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, Rank};
 use coppice_protocol::inspect::held::NotTold;
@@ -285,6 +286,11 @@ impl<P: Processes + 'static> Jobs<P> {
             let answer = Answer::NotTold(NotTold::Busy);
             self.outbox.offer(ToIoNode::Inspected(Inspected { request, answer }));
         }
+    }
+
+    /// A file that ranks of a job read is broadcast.
+    pub(super) fn broadcast(&self, order: Broadcast) {
+        self.processes.broadcast(order);
     }
 
     /// Has what these ranks of a job do printed from now on, and what the others do not.

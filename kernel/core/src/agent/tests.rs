@@ -7,6 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use coppice_protocol::broadcast::Broadcast;
 use coppice_protocol::control::{Ends, Exit, Launch, MemoryStatus, Order, RankReport, Signal, ToIoNode, ToNode};
 use coppice_protocol::ids::{Generation, JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
@@ -118,6 +119,8 @@ impl Processes for Fakes {
         self.killed.lock().push((job, signal));
         self.changed.wake_all();
     }
+
+    fn broadcast(&self, _: Broadcast) {}
 
     fn trace(&self, _: JobId, _: Traced) {}
 

@@ -9,9 +9,11 @@
 //! which the node has no lease is known, too, by nothing but its name: every call is made at the I/O node.
 
 mod ahead;
+mod dropping;
 mod extents;
 mod file;
 mod fill;
+mod incoming;
 mod mapped;
 mod outside;
 mod pages;
@@ -35,11 +37,13 @@ use coppice_protocol::retain::RetainedProgram;
 use coppice_protocol::ship::FileStatus;
 
 pub(crate) use self::file::CachedFile;
+pub(crate) use self::incoming::Incoming;
 pub(crate) use self::mapped::Mappers;
 pub(crate) use self::outside::Outside;
 pub(crate) use self::taking::{COPY_BYTES_MAX, Taking};
 
 use self::extents::Extents;
+use self::incoming::Coming;
 use super::names::KnownNames;
 use crate::errno::Errno;
 use crate::executor;
@@ -76,6 +80,8 @@ pub(crate) struct FileCache {
 #[derive(Default)]
 struct Files {
     known: BTreeMap<FileIdentity, Known>,
+    /// What comes of files that nobody here has opened.
+    early: BTreeMap<FileIdentity, Coming>,
     /// Leases up to this number that were not heard of yet are not to be used: they were asked for already.
     void: u64,
     /// When a file of which nothing is known was changed or closed last, by [`FileCache::uses`].
@@ -187,10 +193,13 @@ impl FileCache {
                 known.file.came_with(bytes);
             }
         }
+        let file = Arc::clone(&known.file);
+        let before = files.early.remove(&identity).and_then(|coming| file.comes(Some(coming)));
         if let Some(forgotten) = &forgotten {
             forgotten.file.forget();
         }
-        Arc::clone(&known.file)
+        drop(before);
+        file
     }
 
     /// One of a file's handles is closed.
@@ -321,7 +330,11 @@ impl FileCache {
     /// The last rank has ended: nothing is known any more. Gives what was written and is lost.
     pub(crate) fn end(&self) -> Option<Errno> {
         self.names.forget();
-        let known = core::mem::take(&mut self.files.lock().known);
+        let (known, early) = {
+            let mut files = self.files.lock();
+            (core::mem::take(&mut files.known), core::mem::take(&mut files.early))
+        };
+        drop(early);
         let mut lost = None;
         for known in known.into_values() {
             let is_unwritten = known.file.is_unwritten();
@@ -363,11 +376,19 @@ impl Drop for FileCache {
 impl Spare for FileCache {
     fn oldest(&self) -> Option<u64> {
         let files = self.files.lock();
+        if !files.early.is_empty() {
+            // Nobody here has asked for it.
+            return Some(0);
+        }
         let spare = files.known.values().filter(|known| known.file.spare_pages() > 0);
         spare.map(|known| known.spare_used).chain(self.names.oldest()).min()
     }
 
     fn give_back(&self) -> bool {
+        let early = self.files.lock().early.pop_first();
+        if early.is_some() {
+            return true;
+        }
         let oldest = {
             let files = self.files.lock();
             let spare = files.known.values().filter(|known| known.file.spare_pages() > 0);
@@ -388,6 +409,8 @@ impl Spare for FileCache {
 
     fn bytes(&self) -> u64 {
         let files = self.files.lock();
-        files.known.values().map(|known| known.file.spare_pages() * PAGE_BYTES as u64).sum()
+        let early = files.early.values().map(|(_, incoming)| incoming.pages());
+        let pages = files.known.values().map(|known| known.file.spare_pages()).chain(early);
+        pages.sum::<u64>() * PAGE_BYTES as u64
     }
 }

@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use coppice_protocol::broadcast::Broadcast;
 use coppice_protocol::control::{Order, OverlayOrder, RankReport};
 use coppice_protocol::ids::{JobId, NodeId, ProgramId, Rank};
 use coppice_protocol::inspect::{Answer, Inspect};
@@ -20,6 +21,8 @@ use crate::abi::signal::SignalInfo;
 use crate::abi::signal_set::{SIGCONT, SIGKILL, ends_by_default, stops_by_default};
 use crate::agent::{Processes, Started};
 use crate::clock;
+use crate::executor;
+use crate::memory::FileIdentity;
 use crate::net::BoxFuture;
 use crate::overlay::Overlays;
 use crate::pmi::Pmi;
@@ -176,6 +179,23 @@ impl Processes for ProcessTable {
         if let Some((tag, node)) = self.pmi.node_lost(job, node, ranks) {
             self.node.network.break_off(tag, node);
         }
+    }
+
+    fn broadcast(&self, order: Broadcast) {
+        let Some(job) = self.jobs.find(order.job) else { return };
+        let (id, number, node) = (order.job, order.number, self.node.clone());
+        let file = FileIdentity { device: order.file.device, inode: order.file.inode };
+        let of_job = (job.as_tenant(), &job.staging);
+        let expected = staging::Expected::new(order, of_job, &job.cache, node.as_site());
+        let frames = match expected.and_then(|expected| expected.join(&job.staging, node.as_site())) {
+            Ok(frames) => frames,
+            Err(errno) => {
+                job.cache.comes_not(file);
+                return log::debug!("job {id}: no part in broadcast {number}: {errno}");
+            }
+        };
+        // Without a task they are made as bytes come.
+        let _ = executor::spawn(frames.make());
     }
 
     fn joined(&self, joined: Joined) -> u32 {

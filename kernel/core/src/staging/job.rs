@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use coppice_protocol::broadcast::limits::BROADCASTS_PER_JOB_MAX;
 use coppice_protocol::control::Launch;
 use coppice_protocol::distribution::Party;
 use coppice_protocol::limits::STAGED_FILES_MAX;
@@ -26,13 +27,25 @@ pub(crate) struct OfJob {
     begun: AtomicBool,
     done: Mutex<Option<Result<(), String>>>,
     waiters: WaitQueue,
-    /// The transfers, in which the node stays, each with the number of its file.
-    memberships: Mutex<Vec<(usize, Membership)>>,
+    /// The transfers, in which the node stays.
+    memberships: Mutex<Vec<Joined>>,
+    /// Broadcasts of which it was told, a bit for each number.
+    broadcasts: Mutex<u128>,
     /// The bytes of the job's program.
     program: Mutex<Option<Arc<SharedMemory>>>,
-    /// Somebody has been told what the node counted.
-    counted: AtomicBool,
 }
+
+/// A transfer that the node takes part in.
+struct Joined {
+    /// The number of its file.
+    file: u8,
+    membership: Membership,
+    /// Somebody has been told what the node counted.
+    is_told: bool,
+}
+
+// A bit for each.
+const _: () = assert!(BROADCASTS_PER_JOB_MAX as u32 <= u128::BITS);
 
 impl Default for OfJob {
     fn default() -> Self {
@@ -41,9 +54,16 @@ impl Default for OfJob {
             done: Mutex::new(LockLevel::Fact, None),
             waiters: WaitQueue::new(),
             memberships: Mutex::new(LockLevel::Jobs, Vec::new()),
+            broadcasts: Mutex::new(LockLevel::Fact, 0),
             program: Mutex::new(LockLevel::Fact, None),
-            counted: AtomicBool::new(false),
         }
+    }
+}
+
+impl Joined {
+    /// Whether it is a broadcast, and not all of it is here.
+    fn is_coming_broadcast(&self) -> bool {
+        usize::from(self.file) >= STAGED_FILES_MAX && self.membership.member.state() == State::Receives
     }
 }
 
@@ -84,7 +104,7 @@ impl OfJob {
         }
         for (number, file) in staging.files.iter().enumerate() {
             match join(staging, number, order, job, site).await {
-                Ok(membership) => self.memberships.lock().push((number, membership)),
+                Ok(membership) => self.joined(Staging::file(order.job, number).file, membership),
                 // Its pages can come one by one.
                 Err(reason) if file.path.is_none() => log::warn!("{reason}"),
                 Err(reason) => return Err(reason),
@@ -115,36 +135,51 @@ impl OfJob {
         Ok(())
     }
 
-    /// The node as a member of a file's transfer.
+    /// The node as a member of a staged file's transfer.
     fn member(&self, file: usize) -> Option<Arc<Member>> {
         let memberships = self.memberships.lock();
-        let found = memberships.iter().find(|(number, _)| *number == file);
-        found.map(|(_, membership)| Arc::clone(&membership.member))
+        let found = memberships.iter().find(|joined| usize::from(joined.file) == file);
+        found.map(|joined| Arc::clone(&joined.membership.member))
+    }
+
+    /// Whether a broadcast of that number was not heard of before.
+    pub(super) fn is_new_broadcast(&self, number: u8) -> bool {
+        let bit = 1_u128.checked_shl(number.into()).unwrap_or(0);
+        let mut known = self.broadcasts.lock();
+        let is_new = *known & bit == 0 && bit != 0;
+        *known |= bit;
+        is_new
+    }
+
+    /// The node takes part in the transfer of that file from now on, as long as the job lasts here.
+    pub(super) fn joined(&self, file: u8, membership: Membership) {
+        self.memberships.lock().push(Joined { file, membership, is_told: false });
     }
 
     /// Waits until no other node may want anything of this one: its job ends here, and with it the node leaves the
     /// transfers. As the job goes on until its last node has its files, that is no longer than the job lasts anyway.
     pub(crate) async fn settle(&self) {
-        let members: Vec<Arc<Member>> =
-            self.memberships.lock().iter().map(|(_, membership)| membership.withdraw()).collect();
-        let Some(service) = self.memberships.lock().first().map(|(_, membership)| membership.service.clone()) else {
-            return;
+        let (members, service) = {
+            let memberships = self.memberships.lock();
+            // What is still coming by a broadcast another rank here may want.
+            let may_leave = memberships.iter().filter(|joined| !joined.is_coming_broadcast());
+            let members: Vec<Arc<Member>> = may_leave.map(|joined| joined.membership.withdraw()).collect();
+            (members, memberships.first().map(|joined| joined.membership.service.clone()))
         };
+        let Some(service) = service else { return };
         let settled = service.until(|| (!members.iter().any(|member| member.is_needed())).then_some(()));
         let _ = executor::timeout(STAGING_SETTLE_NS_MAX, settled).await;
     }
 
-    /// What the node has counted in the job's transfers, once: for the first rank here that asks for it.
+    /// What the node has counted in the job's transfers, each once, for the first rank here that asks when it is over.
     pub(crate) fn counts(&self) -> Vec<MemberCounts> {
-        if self.counted.swap(true, Ordering::AcqRel) {
-            return Vec::new();
-        }
-        let count = |(file, membership): &(usize, Membership)| {
-            // There are only a few.
-            let file = u8::try_from(*file).unwrap_or(u8::MAX);
-            MemberCounts::new(file, membership.member.tally())
+        let mut memberships = self.memberships.lock();
+        let untold = memberships.iter_mut().filter(|joined| !joined.is_told && !joined.is_coming_broadcast());
+        let count = |joined: &mut Joined| {
+            joined.is_told = true;
+            MemberCounts::new(joined.file, joined.membership.member.tally())
         };
-        self.memberships.lock().iter().map(count).collect()
+        untold.map(count).collect()
     }
 
     /// The bytes of the job's program, if that was staged.

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use coppice_hal::scrub;
 use coppice_protocol::distribution::{Outcome, PacketSet, Party, Plan, Step, Tally, TransferId};
@@ -13,7 +13,7 @@ use coppice_protocol::staging::damaged_piece;
 
 use super::Staging;
 use super::room::{Hold, Room, is_right};
-use crate::executor;
+use crate::executor::{self, WaitQueue};
 use crate::quota::{Charge, shared_bytes};
 use crate::ras;
 use crate::sync::{LockLevel, Mutex};
@@ -49,8 +49,26 @@ pub(super) struct Member {
     was_needed: AtomicBool,
     /// A piece that is on its way out.
     sending: Mutex<Option<Burst>>,
+    /// Who is told what comes.
+    arrivals: Option<Arc<Arrivals>>,
     /// What it takes of the kernel's heap.
     _charge: Charge,
+}
+
+/// What comes, as those see it who wait for it.
+#[derive(Default)]
+pub(super) struct Arrivals {
+    /// How many pieces have come.
+    pub(super) count: AtomicU32,
+    /// Told when one has, or none will any more.
+    pub(super) changed: WaitQueue,
+}
+
+impl Arrivals {
+    fn one_more(&self) {
+        self.count.fetch_add(1, Ordering::Release);
+        self.changed.wake_all();
+    }
 }
 
 /// Packets of a piece that a member has still to get.
@@ -79,8 +97,24 @@ impl Member {
             state: Mutex::new(LockLevel::Fact, State::Receives),
             was_needed: AtomicBool::new(false),
             sending: Mutex::new(LockLevel::Fact, None),
+            arrivals: None,
             _charge: charge,
         }
+    }
+
+    /// These are told what comes.
+    pub(super) fn telling(self, arrivals: Arc<Arrivals>) -> Self {
+        Self { arrivals: Some(arrivals), ..self }
+    }
+
+    /// Whether a piece is here, and right.
+    pub(super) fn has(&self, piece: u32) -> bool {
+        self.party.lock().machine().has(piece)
+    }
+
+    /// The first piece that is not.
+    pub(super) fn first_missing(&self) -> u32 {
+        self.party.lock().machine().first_missing()
     }
 
     /// All of the file is here already.
@@ -164,6 +198,9 @@ impl Member {
                         break;
                     }
                     self.party.lock().checked(piece, is_right, executor::now_ns());
+                    if let Some(arrivals) = self.arrivals.as_ref().filter(|_| is_right) {
+                        arrivals.one_more();
+                    }
                 }
                 Step::Wrong { piece, from } => self.report(piece, from),
                 Step::End(Outcome::Silence) => {
@@ -174,6 +211,9 @@ impl Member {
         }
         if self.room().is_none() && before == State::Receives {
             *self.state.lock() = State::Failed(String::from(WANTED));
+        }
+        if let Some(arrivals) = self.arrivals.as_ref().filter(|_| self.state() != before) {
+            arrivals.changed.wake_all();
         }
         let is_needed = self.is_needed();
         self.was_needed.swap(is_needed, Ordering::Relaxed) != is_needed || self.state() != before

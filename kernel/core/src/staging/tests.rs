@@ -34,6 +34,7 @@ use crate::process::{JobOnNode, JobsOnNode, NodeFacts};
 use crate::quota::tests::quota;
 use crate::sync::{LockLevel, Mutex};
 
+mod broadcast;
 mod kept;
 
 const JOB: JobId = JobId(7);

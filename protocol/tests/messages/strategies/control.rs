@@ -21,6 +21,7 @@ use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 
+use super::broadcast::broadcast;
 use super::inspect::{inspect, inspected};
 use super::keep::{keep, kept};
 use super::overlay;
@@ -244,6 +245,7 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
         Just(ToNode::PowerOff),
         keep().prop_map(ToNode::Keep),
         (job(), node(), vec(rank(), 0..4)).prop_map(|(job, node, ranks)| ToNode::NodeLost { job, node, ranks }),
+        broadcast().prop_map(|order| ToNode::Broadcast(Box::new(order))),
         joined().prop_map(ToNode::Joined),
         spawned().prop_map(ToNode::Spawned),
         overlay::order().prop_map(ToNode::Overlay),

@@ -8,6 +8,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
+use super::broadcast::begun;
 use super::control::{
     dying, ends, job_failure, launch, memory, node_restore, node_status, ranks, ras_event, traced, waiting,
 };
@@ -62,6 +63,7 @@ fn start_job() -> impl Strategy<Value = StartJob> {
                 .flat_map(|staging| &staging.files)
                 .filter_map(|file| file.path.clone())
                 .collect(),
+            broadcasts: launch.staging.clone().map(Box::new),
             staging: launch.staging.map(Box::new),
             core_file: launch.core_file,
             leases: launch.core_file,
@@ -160,12 +162,13 @@ pub(crate) fn from_pset() -> impl Strategy<Value = FromPset> {
             memory,
         }),
         transfer_end().prop_map(FromPset::Transferred),
+        begun().prop_map(FromPset::BroadcastBegun),
         (file_of_job(), any::<(u64, u32)>())
             .prop_map(|(of, (bytes, whole))| { FromPset::Transferring(TransferProgress { of, bytes, whole }) }),
     ]
 }
 
-fn file_of_job() -> impl Strategy<Value = FileOfJob> {
+pub(super) fn file_of_job() -> impl Strategy<Value = FileOfJob> {
     (job(), any::<u8>()).prop_map(|(job, file)| FileOfJob { job, file })
 }
 

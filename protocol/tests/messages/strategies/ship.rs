@@ -59,6 +59,12 @@ fn call_by_handle() -> impl Strategy<Value = Call> {
         handle().prop_map(Call::Close),
         (file_id(), any::<u64>()).prop_map(|(file, number)| Call::Return { file, number }),
         (handle(), any::<(u64, u32)>()).prop_map(|(file, (offset, length))| Call::Read { file, offset, length }),
+        (handle(), any::<(u64, u32, bool)>()).prop_map(|(file, (offset, length, anyway))| Call::Fill {
+            file,
+            offset,
+            length,
+            anyway
+        }),
         (handle(), any::<Option<u64>>()).prop_map(|(file, offset)| Call::Write { file, offset }),
         any::<u32>().prop_map(|length| Call::Input { length }),
         Just(Call::InputReady),

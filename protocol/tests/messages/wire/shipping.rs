@@ -49,6 +49,7 @@ fn calls() {
         ("Return", Call::Return { file: FILE, number: 6 }),
         ("ReturnNames", Call::ReturnNames { number: 6 }),
         ("Read", Call::Read { file, offset: 1, length: 2 }),
+        ("Fill", Call::Fill { file, offset: 1, length: 2, anyway: true }),
         ("Write", Call::Write { file, offset: Some(1) }),
         ("Input", Call::Input { length: 1 }),
         ("InputReady", Call::InputReady),

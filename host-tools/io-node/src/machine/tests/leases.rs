@@ -24,8 +24,10 @@ pub(super) struct Two {
     said: u64,
     /// Calls that the disk was to make and has not.
     disk: Vec<(CallId, Call)>,
-    size: u64,
+    pub(super) size: u64,
     handles: u32,
+    /// What else was to be done.
+    pub(super) effects: Vec<Effect>,
     /// What else nodes were told.
     pub(super) told: Vec<Notice>,
 }
@@ -43,11 +45,11 @@ impl Two {
         Self::with(StartJob { size, members: vec![member(0), member(1)], world, ..job() })
     }
 
-    fn with(job: StartJob) -> Self {
+    pub(super) fn with(job: StartJob) -> Self {
         let mut machine = Machine::default();
         let wires = (0..2).map(|number| ready(&mut machine, number)).collect();
         start_this(&mut machine, job);
-        Self { machine, wires, said: 0, disk: Vec::new(), size: 5, handles: 0, told: Vec::new() }
+        Self { machine, wires, said: 0, disk: Vec::new(), size: 5, handles: 0, effects: Vec::new(), told: Vec::new() }
     }
 
     /// A node's rank makes a call. Which it is.
@@ -62,14 +64,14 @@ impl Two {
     }
 
     /// A rank comes to its end by itself.
-    fn end(&mut self, node: u32) {
+    pub(super) fn end(&mut self, node: u32) {
         let report = RankReport::ended(JOB, Rank(node), Exit::Status(0));
         let control = &mut self.wires[node as usize][0];
         control.say(&one_end(report));
         control.exchange(&mut self.machine, NOW);
     }
 
-    fn status(&self) -> FileStatus {
+    pub(super) fn status(&self) -> FileStatus {
         let changed = Timestamp { seconds: 1, nanoseconds: 1 };
         FileStatus { device: 1, inode: 2, mode: 0o100_644, size: self.size, changed, ..FileStatus::default() }
     }
@@ -79,8 +81,9 @@ impl Two {
         let mut made = Vec::new();
         loop {
             while let Some(effect) = self.machine.next_effect() {
-                if let Effect::Names { id, call, .. } | Effect::Try { id, call, .. } = effect {
-                    self.disk.push((id, call));
+                match effect {
+                    Effect::Names { id, call, .. } | Effect::Try { id, call, .. } => self.disk.push((id, call)),
+                    other => self.effects.push(other),
                 }
             }
             let Some((id, call)) = self.disk.pop() else { return made };

@@ -6,7 +6,7 @@
 
 use alloc::sync::{Arc, Weak};
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64};
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
@@ -17,6 +17,7 @@ use spin::Once;
 use super::ahead::Ahead;
 use super::extents::{EXTENTS_MAX, Extents};
 use super::fill::Fills;
+use super::incoming::Coming;
 use super::mapped::Mappers;
 use super::pages::Pages;
 use super::write_back::Writing;
@@ -56,6 +57,10 @@ pub(crate) struct CachedFile {
     /// Whose turn it is to write those back.
     pub(super) mapped_turns: Turns,
     pub(super) state: Mutex<State>,
+    /// What comes of it by itself.
+    pub(super) incoming: Mutex<Option<Coming>>,
+    /// Whether it is known that something does ([`super::incoming`]).
+    pub(super) word: AtomicU8,
     /// Told when anything came, went, or was written.
     pub(super) changed: WaitQueue,
 }
@@ -67,7 +72,7 @@ pub(super) struct State {
     /// Somebody wants the lease of that number; it is given back as soon as everything is written. Who it is said by.
     pub(super) leaving: Option<(Client, u64)>,
     /// What was written could not be: what is known is worth nothing until the next lease.
-    is_broken: bool,
+    pub(super) is_broken: bool,
     version: u64,
     /// Length, bytes, while there is a lease.
     pub(super) size: u64,
@@ -88,7 +93,7 @@ pub(super) struct State {
     /// When bytes were written last that were to be written later, by [`CachedFile::uses`].
     pub(super) written_at: u64,
     /// Of bytes that wait to be written, those that the job's count has.
-    counted: u64,
+    pub(super) counted: u64,
     /// Calls that are made at the I/O node.
     pub(super) outside: u32,
     /// What was not written, and nobody was told yet.
@@ -103,6 +108,11 @@ impl State {
     /// Whether its lease may be used.
     pub(super) fn is_leased(&self) -> bool {
         self.lease.is_some() && self.leaving.is_none() && !self.is_broken
+    }
+
+    /// Whether what is known is of that version.
+    pub(super) fn is_of_version(&self, version: u64) -> bool {
+        self.version == version
     }
 
     /// Whether bytes may be written later: not while calls are made at the I/O node ([`Outside`]).
@@ -196,6 +206,8 @@ impl CachedFile {
             mapped_pages: Arc::clone(mapped_pages),
             mapped_turns: Turns::new(),
             state,
+            incoming: Mutex::new(LockLevel::Fact, None),
+            word: AtomicU8::new(0),
             changed: WaitQueue::new(),
         }
     }
@@ -290,7 +302,7 @@ impl CachedFile {
         (state.lease, state.version) = (None, 0);
         let clients = (core::mem::take(&mut state.writers), state.leaving.take(), state.mapped.take());
         drop(state);
-        drop(clients);
+        drop((clients, self.comes(None)));
         self.changed.wake_all();
     }
 
@@ -332,6 +344,7 @@ impl CachedFile {
             state.lease = None;
             leaving
         };
+        drop(self.comes(None));
         self.changed.wake_all();
         client.give_back(self.id(), number);
     }
@@ -406,11 +419,18 @@ impl CachedFile {
         let unwritten = state.unwritten.bytes() + state.writing.bytes();
         // Those at both ends of a piece are not whole.
         let kept = unwritten.div_ceil(PAGE) + if unwritten > 0 { 2 * EXTENTS_MAX as u64 } else { 0 };
-        state.pages.count().saturating_sub(kept)
+        let spare = state.pages.count().saturating_sub(kept);
+        drop(state);
+        spare + self.incoming_pages()
     }
 
     /// Gives some pages back. Whether there were any.
     pub(super) fn give_back(&self, pages: u64) -> bool {
+        // What came is asked for again if it is wanted.
+        if let Some(incoming) = self.comes(None) {
+            drop(incoming);
+            return true;
+        }
         let mut state = self.state.lock();
         // They would be whole if the pages went and came again.
         state.forget_parts();
@@ -420,77 +440,5 @@ impl CachedFile {
     /// What was not written, once.
     pub(crate) fn take_error(&self) -> Option<Errno> {
         self.state.lock().error.take()
-    }
-}
-
-impl State {
-    /// Drops the pages that any byte of a range is in, but those with bytes that are to be written yet: who wrote these
-    /// meanwhile did so last.
-    fn drop_written(&mut self, range: &Range<u64>) {
-        if self.is_written() {
-            self.pages.drop_range(range.start, range.end);
-            return self.forget_partial(range);
-        }
-        let mut from = range.start / PAGE * PAGE;
-        while let Some(page) = self.pages.next(from).filter(|page| *page < range.end) {
-            from = page + PAGE;
-            let bytes = page..from;
-            if !self.unwritten.touch(&bytes) && !self.writing.touches(&bytes) {
-                self.pages.drop_range(page, from);
-                self.forget_partial(&bytes);
-            }
-        }
-    }
-
-    /// Drops what lies behind a length. Of the page that it is in stays what is to be written yet, with zeros behind.
-    fn cut_pages(&mut self, length: u64) {
-        let page = length / PAGE * PAGE;
-        let stays = self.unwritten.touch(&(page..page + PAGE));
-        if stays && let Some(last) = self.pages.at(length) {
-            let inside = (length % PAGE) as usize;
-            last.write(inside, &[0; PAGE_BYTES][inside..]);
-        }
-        let from = if stays { page + PAGE } else { page };
-        self.pages.drop_range(from, u64::MAX);
-        self.forget_partial(&(from..u64::MAX));
-    }
-
-    /// Drops some pages that are at the I/O node, those first that lie first. Whether there were any.
-    fn drop_clean(&mut self, some: u64) -> bool {
-        let (mut from, mut dropped) = (0, 0);
-        while dropped < some
-            && let Some(page) = self.pages.next(from)
-        {
-            from = page + PAGE;
-            let bytes = page..from;
-            if !self.unwritten.touch(&bytes) && !self.writing.touches(&bytes) {
-                self.pages.drop_range(page, from);
-                dropped += 1;
-            }
-        }
-        dropped > 0
-    }
-
-    /// What was to be written is not, for this reason.
-    pub(super) fn lose(&mut self, errno: Errno, retention: &Retention) {
-        self.error.get_or_insert(errno);
-        // What is in the file now, the I/O node knows.
-        self.unwritten.clear();
-        self.give_up(retention);
-    }
-
-    /// What is counted for the job of bytes that wait to be written.
-    pub(super) fn count(&mut self, waiting: &AtomicU64) {
-        let now = self.unwritten.bytes() + self.writing.bytes();
-        waiting.fetch_add(now.wrapping_sub(core::mem::replace(&mut self.counted, now)), Ordering::Relaxed);
-    }
-
-    /// Of pages that any byte of a range is in it is not known that a part is.
-    fn forget_partial(&mut self, range: &Range<u64>) {
-        for known in &mut self.partial {
-            known.take_if(|known| {
-                known.start / PAGE * PAGE < range.end && range.start < (known.start / PAGE + 1) * PAGE
-            });
-        }
     }
 }

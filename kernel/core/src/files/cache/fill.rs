@@ -9,9 +9,10 @@ use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::Frame;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::limits::BULK_BYTES_MAX;
-use coppice_protocol::ship::{Call, Handle};
+use coppice_protocol::ship::{Call, Handle, Reply};
 
 use super::file::{CachedFile, PAGE, State};
+use super::incoming::Incoming;
 use super::pages;
 use crate::limits::PART_CALL_BYTES;
 use crate::quota::Charge;
@@ -99,8 +100,11 @@ struct Filler {
 
 impl Taker for Filler {
     fn take(self: Box<Self>, answer: Answer) {
-        if let Ok((_, bytes)) = answer {
-            self.file.filled(self.number, &bytes);
+        match answer {
+            Ok((Reply::Data, bytes)) => self.file.filled(self.number, &bytes),
+            // It is about to come by itself.
+            Ok(_) => self.file.is_told(true),
+            Err(_) => {}
         }
         // Those who wait look again when this is dropped.
     }
@@ -129,6 +133,8 @@ impl CachedFile {
             state.ahead.read(bytes.start / PAGE..bytes.end.div_ceil(PAGE), end)
         };
         let asked = self.ask_for((client, handle), needed);
+        // What comes by itself does so later if others ask for it, too.
+        let ahead = if self.incoming().is_some_and(|incoming| incoming.is_coming()) { 0..0 } else { ahead };
         let asked = asked.and_then(|()| self.ask_for((client, handle), ahead));
         if let Err(short) = asked {
             self.state.lock().ahead.stops_before(short.page());
@@ -140,16 +146,29 @@ impl CachedFile {
     /// # Errors
     /// What there is not enough of, and the first page that was not asked for.
     fn ask_for(self: &Arc<Self>, (client, handle): (&Client, Handle), wanted: Range<u64>) -> Result<(), Short> {
-        while let Some((pages, filler)) = self.begin(wanted.clone())? {
+        let incoming = self.incoming();
+        if let Some(incoming) = &incoming {
+            self.take_incoming(&**incoming, wanted.clone());
+        }
+        while let Some((pages, filler)) = self.begin(wanted.clone(), incoming.as_deref())? {
             let length = (pages.end - pages.start) as u32 * PAGE as u32;
-            client.ask_for(Call::Read { file: handle, offset: pages.start * PAGE, length }, Box::new(filler));
+            let (offset, anyway) = (pages.start * PAGE, self.asks_anyway());
+            client.ask_for(Call::Fill { file: handle, offset, length, anyway }, Box::new(filler));
         }
         Ok(())
     }
 
-    /// Begins to read the first of these pages that is missing, and those that follow. `None`: there is no need.
-    fn begin(self: &Arc<Self>, wanted: Range<u64>) -> Result<Option<(Range<u64>, Filler)>, Short> {
+    /// Begins to read the first of these pages that is missing, and those that follow. `None`: there is no need, or it
+    /// is about to come by itself.
+    fn begin(
+        self: &Arc<Self>,
+        wanted: Range<u64>,
+        incoming: Option<&dyn Incoming>,
+    ) -> Result<Option<(Range<u64>, Filler)>, Short> {
         let Some(gap) = self.state.lock().gap(wanted.clone()) else { return Ok(None) };
+        if incoming.is_some_and(|incoming| incoming.is_next(gap.start)) {
+            return Ok(None);
+        }
         let bytes = (gap.end - gap.start) as usize * PAGE_BYTES;
         let charge = self.quota.charge(block_bytes(bytes) + PART_CALL_BYTES);
         let charge = charge.map_err(|_| Short::OfMemory(gap.start))?;
@@ -190,16 +209,28 @@ impl CachedFile {
             self.settle().await;
             self.state.lock().forget_parts();
         }
-        let first = bytes.start / PAGE;
-        while let Err(Short::OfPlaces(page)) = self.ask_for(reader, first..bytes.end.div_ceil(PAGE)) {
-            if page > first {
-                break;
+        let pages = bytes.start / PAGE..bytes.end.div_ceil(PAGE);
+        for _ in 0..FETCHES_MAX {
+            if self.await_incoming(pages.clone()).await {
+                return true;
             }
-            let has_place = || (!self.state.lock().fills.is_full()).then_some(());
-            self.changed.wait_until(has_place).await;
+            while let Err(Short::OfPlaces(page)) = self.ask_for(reader, pages.clone()) {
+                if page > pages.start {
+                    break;
+                }
+                let has_place = || (!self.state.lock().fills.is_full()).then_some(());
+                self.changed.wait_until(has_place).await;
+            }
+            self.came(bytes.start).await;
+            if self.state.lock().run(bytes.start, 1) > 0 {
+                return true;
+            }
+            self.learns_what_comes().await;
+            if self.incoming().is_none() {
+                return false;
+            }
         }
-        self.came(bytes.start).await;
-        self.state.lock().run(bytes.start, 1) > 0
+        false
     }
 
     /// All that is in the file came with a lease, when it was opened.
@@ -217,7 +248,7 @@ impl CachedFile {
     }
 
     /// Frames with these bytes, as many as there is memory for that nobody else wants. `None`: not one.
-    fn frames_with(&self, bytes: &[u8]) -> Option<Vec<Frame>> {
+    pub(super) fn frames_with(&self, bytes: &[u8]) -> Option<Vec<Frame>> {
         let mut frames = Vec::new();
         frames.try_reserve_exact(bytes.len().div_ceil(PAGE_BYTES)).ok()?;
         for content in bytes.chunks(PAGE_BYTES) {
@@ -238,6 +269,9 @@ impl CachedFile {
         self.changed.wait_until(is_over).await;
     }
 }
+
+/// How often pages are asked for that are said to be about to come by themselves.
+const FETCHES_MAX: usize = 4;
 
 /// One of so many frames of the node stays free for who wants one.
 const CACHE_SPARE_SHARE: u32 = 16;
