@@ -117,6 +117,9 @@ pub const KEEPS_MAX: usize = 64;
 /// not answer, and so at most the threads that read; until then nothing else is sent in it.
 pub const READS_PER_TRANSFER_MAX: usize = 4;
 
+/// Memory for files that are broadcast, MiB: longer ones are not, nor are further ones while others are.
+pub const BROADCAST_MIB_MAX: usize = 512;
+
 /// Reads of a file that wait while it is taken into memory to be broadcast; further ones are made.
 pub const HELD_MAX: usize = 4096;
 
@@ -127,8 +130,8 @@ pub const HELD_TIME_MAX: Duration = Duration::from_millis(500);
 /// them; at the limit all is forgotten of those that are not broadcast.
 pub const FILES_WATCHED_MAX: usize = 256;
 
-/// Memory for files of which the host has none and whose bytes come from another pset, to be passed on, and for those
-/// that are broadcast, MiB: jobs that need more are refused, and files that do are not broadcast.
+/// Memory for files of which the host has none and whose bytes come from another pset, to be passed on, MiB: jobs that
+/// need more are refused.
 pub const RECEIVED_MIB_MAX: usize = 4096;
 
 /// Pieces of a transfer kept in memory, since each goes to several nodes.

@@ -346,6 +346,9 @@ pub const BROADCAST_AHEAD_BYTES: u32 = 2 * 1024 * 1024;
 /// How long it waits if none come, at least, ns.
 pub const BROADCAST_PATIENCE_NS: u64 = 2_000_000_000;
 
+/// Broadcasts of a job that the node takes part in at a time; in more it has no part.
+pub const BROADCASTS_AT_ONCE_MAX: usize = 8;
+
 /// The node takes part in a broadcast if one of so many of its frames stays free.
 pub const BROADCAST_SPARE_SHARE: u64 = 8;
 

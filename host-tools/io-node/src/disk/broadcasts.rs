@@ -47,7 +47,7 @@ impl Disk {
         let begun = self.whose((place, order.file.0.rank)).map_err(|error| error.to_string());
         let begun = begun.and_then(|(job, files, _)| {
             let whole = files.whole(order.file.1).map_err(|error| error.to_string())?;
-            let room = self.homes.room_for(order.bytes)?;
+            let room = self.homes.room_to_broadcast(order.bytes)?;
             let permit = self.homes.permit_for(1)?.ok_or("nothing is sent from here")?;
             Ok((whole, room, permit, job.place.clone()))
         });

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use coppice_endpoint::DatagramPort;
 use coppice_endpoint::limits::DATAGRAM_OVERHEAD_BYTES;
+use coppice_protocol::broadcast::number_of;
 use coppice_protocol::distribution::packet::HEADER_BYTES;
 use coppice_protocol::distribution::{HOME, Outcome, PacketSet, Party, Plan, Step, TransferId};
 use coppice_protocol::keep::KeepProgress;
@@ -63,7 +64,7 @@ struct Burst {
 /// Why a file is sent, with what is held until the last thread that reads it is done.
 #[derive(Clone, Debug)]
 pub(super) enum Cause {
-    /// A job has it staged, as the so-and-so-manieth.
+    /// A job has it staged, or reads it, as the so-and-so-manieth.
     Job { of: FileOfJob, _place: JobPlace },
     /// Nodes are to keep it, by this request.
     Kept { request: u64, _permit: Permit },
@@ -72,7 +73,10 @@ pub(super) enum Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Job { of, .. } => write!(f, "staged file {} of job {}", of.file, of.job),
+            Self::Job { of, .. } => match number_of(*of) {
+                Some(number) => write!(f, "broadcast {number} of job {}", of.job),
+                None => write!(f, "staged file {} of job {}", of.file, of.job),
+            },
             Self::Kept { request, .. } => write!(f, "file to be kept of request {request}"),
         }
     }
@@ -310,7 +314,7 @@ impl Home {
     /// Says so once: of a disk that fails, more is not to be said.
     fn fail(&mut self, piece: u32, error: Errno) {
         if !std::mem::replace(&mut self.has_failed, true) {
-            tracing::error!(cause = %self.cause, piece, %error, "cannot read staged file");
+            tracing::error!(cause = %self.cause, piece, %error, "cannot read a file");
         }
     }
 
@@ -320,10 +324,10 @@ impl Home {
         let (tally, ms) = (self.party.tally(), now_ns.saturating_sub(self.begun_ns) / 1_000_000);
         let (cause, bytes) = (&self.cause, self.party.plan().bytes);
         if lost.is_empty() {
-            tracing::info!(%cause, bytes, ms, ?tally, "every node has the staged file");
+            tracing::info!(%cause, bytes, ms, ?tally, "every node has the file");
         } else {
             // They may have it all the same, or get it yet.
-            tracing::warn!(%cause, bytes, ms, ?tally, ?lost, "nodes did not say that they have the staged file");
+            tracing::warn!(%cause, bytes, ms, ?tally, ?lost, "nodes did not say that they have the file");
         }
         if let Some(of) = self.cause.of_job() {
             ways.says.ended(end_of(of, &self.party, self.begun_ns, lost, now_ns));
@@ -335,7 +339,7 @@ impl Drop for Home {
     fn drop(&mut self) {
         if !self.is_over {
             let (cause, bytes, tally) = (&self.cause, self.party.plan().bytes, self.party.tally());
-            tracing::info!(%cause, bytes, ?tally, "the staged file is not sent any more");
+            tracing::info!(%cause, bytes, ?tally, "the file is not sent any more");
         }
     }
 }

@@ -26,7 +26,7 @@ use super::report::{News, Says, news};
 use super::staged::StagedFile;
 use crate::clock::{Clock, random};
 use crate::disk::JobPlace;
-use crate::limits::{DATAGRAMS_PER_WAKE_MAX, RECEIVED_MIB_MAX, TRANSFERS_MAX};
+use crate::limits::{BROADCAST_MIB_MAX, DATAGRAMS_PER_WAKE_MAX, RECEIVED_MIB_MAX, TRANSFERS_MAX};
 use crate::link::Device;
 
 /// See this module. No borrow of it lives across an await.
@@ -41,6 +41,8 @@ pub(crate) struct Homes {
     free: Arc<Semaphore>,
     /// How much may still be in memory of files that are not on this host, MiB.
     pub(super) room: Arc<Semaphore>,
+    /// The same of files that are broadcast.
+    broadcast_room: Arc<Semaphore>,
     reads: UnboundedSender<Read>,
     says: Says,
 }
@@ -88,7 +90,8 @@ impl Homes {
         let (table, changed) = (RefCell::default(), Notify::new());
         let free = Arc::new(Semaphore::new(TRANSFERS_MAX));
         let room = Arc::new(Semaphore::new(RECEIVED_MIB_MAX));
-        let homes = Rc::new(Self { pset, clock, table, changed, free, room, reads, says });
+        let broadcast_room = Arc::new(Semaphore::new(BROADCAST_MIB_MAX));
+        let homes = Rc::new(Self { pset, clock, table, changed, free, room, broadcast_room, reads, says });
         (Rc::clone(&homes), Task { homes, port, alarm, results, turn: 0 }, news)
     }
 
@@ -198,7 +201,7 @@ impl Homes {
     ) -> Result<TransferId, String> {
         let source = match file {
             Some(file) => Source::stored(file),
-            None => Source::Received(Received::new(plan.clone(), content, self.room_for(plan.bytes)?)),
+            None => Source::Received(Received::new(plan.clone(), content, self.room_for(&plan)?)),
         };
         self.begin_from(cause, key, (plan, roster), source)
     }
@@ -226,22 +229,34 @@ impl Homes {
 }
 
 impl Homes {
-    /// Room for a file of so many bytes.
-    ///
-    /// # Errors
-    /// There is none.
-    pub(crate) fn room_for(&self, bytes: u64) -> Result<OwnedSemaphorePermit, String> {
-        let wanted = u32::try_from(bytes.div_ceil(1 << 20)).ok();
-        let room = wanted.and_then(|mib| Arc::clone(&self.room).try_acquire_many_owned(mib).ok());
-        room.ok_or_else(|| {
+    /// Room for a file that is to come.
+    pub(super) fn room_for(&self, plan: &Plan) -> Result<OwnedSemaphorePermit, String> {
+        room_in(&self.room, plan.bytes).ok_or_else(|| {
             let free = self.room.available_permits();
             format!(
-                "pset {} has no memory left to pass on {bytes} bytes: {free} MiB of {RECEIVED_MIB_MAX} are free; wait \
-                 for other jobs",
-                self.pset
+                "pset {} has no memory left to pass on {} bytes: {free} MiB of {RECEIVED_MIB_MAX} are free; wait for \
+                 other jobs",
+                self.pset, plan.bytes
             )
         })
     }
+
+    /// Room for a file of so many bytes that is to be broadcast.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn room_to_broadcast(&self, bytes: u64) -> Result<OwnedSemaphorePermit, String> {
+        room_in(&self.broadcast_room, bytes).ok_or_else(|| {
+            let free = self.broadcast_room.available_permits();
+            format!("it has {bytes} bytes, and {free} MiB of {BROADCAST_MIB_MAX} for such files are free")
+        })
+    }
+}
+
+/// So many bytes of some room, in MiB.
+fn room_in(room: &Arc<Semaphore>, bytes: u64) -> Option<OwnedSemaphorePermit> {
+    let wanted = u32::try_from(bytes.div_ceil(1 << 20)).ok()?;
+    Arc::clone(room).try_acquire_many_owned(wanted).ok()
 }
 
 /// What drives the homes.

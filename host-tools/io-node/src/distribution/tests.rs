@@ -269,8 +269,8 @@ fn a_file_for_which_there_is_no_memory_is_refused() {
         let (homes, _held) = case.begin(&net, OTHER, true);
         let mut long = case.plan.clone();
         long.bytes = ((RECEIVED_MIB_MAX as u64) << 20) + 1;
-        let refused = homes.room_for(long.bytes).expect_err("it is longer than all memory for it");
+        let refused = homes.room_for(&long).expect_err("it is longer than all memory for it");
         assert!(refused.contains("pset 1") && refused.contains("4096 MiB of 4096 are free"), "{refused}");
-        assert!(homes.room_for(case.plan.bytes).is_ok());
+        assert!(homes.room_for(&case.plan).is_ok());
     });
 }

@@ -18,7 +18,7 @@ use super::site::{Site, Tenant};
 use crate::errno::Errno;
 use crate::executor::{self, WaitQueue};
 use crate::files::cache::{FileCache, Incoming};
-use crate::limits::{BROADCAST_AHEAD_BYTES, BROADCAST_PATIENCE_NS, BROADCAST_SPARE_SHARE};
+use crate::limits::{BROADCAST_AHEAD_BYTES, BROADCAST_PATIENCE_NS, BROADCAST_SPARE_SHARE, BROADCASTS_AT_ONCE_MAX};
 use crate::memory::FileIdentity;
 use crate::quota::Charge;
 use crate::random;
@@ -54,7 +54,7 @@ impl Expected {
     /// A node of the job is told of a broadcast. Then see [`Self::join`].
     ///
     /// # Errors
-    /// `EEXIST`: it was told of it before; `ENOMEM`; `EINVAL`: it makes no sense.
+    /// `EEXIST`: it was told of it before; `ENOMEM`, also if it takes part in too many; `EINVAL`: it makes no sense.
     pub(crate) fn new(
         order: Broadcast,
         job: (Tenant<'_>, &OfJob),
@@ -65,6 +65,9 @@ impl Expected {
         let (bytes, content) = order.content().map(|file| (file.bytes, file.content)).map_err(|_| Errno::EINVAL)?;
         if !of_job.is_new_broadcast(order.number) {
             return Err(Errno::EEXIST);
+        }
+        if of_job.leaves_broadcasts() >= BROADCASTS_AT_ONCE_MAX {
+            return Err(Errno::ENOMEM);
         }
         // Its pages are copied from there.
         let frames = bytes.div_ceil(PAGE_BYTES as u64).saturating_mul(2);

@@ -31,6 +31,8 @@ pub(crate) struct OfJob {
     memberships: Mutex<Vec<Joined>>,
     /// Broadcasts of which it was told, a bit for each number.
     broadcasts: Mutex<u128>,
+    /// What the node counted in those that it has left, and nobody was told yet.
+    left: Mutex<Vec<MemberCounts>>,
     /// The bytes of the job's program.
     program: Mutex<Option<Arc<SharedMemory>>>,
 }
@@ -55,15 +57,30 @@ impl Default for OfJob {
             waiters: WaitQueue::new(),
             memberships: Mutex::new(LockLevel::Jobs, Vec::new()),
             broadcasts: Mutex::new(LockLevel::Fact, 0),
+            left: Mutex::new(LockLevel::Fact, Vec::new()),
             program: Mutex::new(LockLevel::Fact, None),
         }
     }
 }
 
 impl Joined {
+    fn is_broadcast(&self) -> bool {
+        usize::from(self.file) >= STAGED_FILES_MAX
+    }
+
     /// Whether it is a broadcast, and not all of it is here.
     fn is_coming_broadcast(&self) -> bool {
-        usize::from(self.file) >= STAGED_FILES_MAX && self.membership.member.state() == State::Receives
+        self.is_broadcast() && self.membership.member.state() == State::Receives
+    }
+
+    /// Whether nothing comes any more, and nobody wants anything of this node.
+    fn is_over(&self) -> bool {
+        self.membership.member.state() != State::Receives && !self.membership.withdraw().is_needed()
+    }
+
+    /// What the node has counted.
+    fn counts(&self) -> MemberCounts {
+        MemberCounts::new(self.file, self.membership.member.tally())
     }
 }
 
@@ -151,6 +168,18 @@ impl OfJob {
         is_new
     }
 
+    /// Leaves broadcasts of which the node has all, and others want nothing of it. In how many it takes part then.
+    pub(super) fn leaves_broadcasts(&self) -> usize {
+        let mut memberships = self.memberships.lock();
+        let over: Vec<Joined> =
+            memberships.extract_if(.., |joined| joined.is_broadcast() && joined.is_over()).collect();
+        let count = memberships.iter().filter(|joined| joined.is_broadcast()).count();
+        drop(memberships);
+        let untold: Vec<MemberCounts> = over.iter().filter(|joined| !joined.is_told).map(Joined::counts).collect();
+        self.left.lock().extend(untold);
+        count
+    }
+
     /// The node takes part in the transfer of that file from now on, as long as the job lasts here.
     pub(super) fn joined(&self, file: u8, membership: Membership) {
         self.memberships.lock().push(Joined { file, membership, is_told: false });
@@ -173,13 +202,14 @@ impl OfJob {
 
     /// What the node has counted in the job's transfers, each once, for the first rank here that asks when it is over.
     pub(crate) fn counts(&self) -> Vec<MemberCounts> {
+        let mut counts = core::mem::take(&mut *self.left.lock());
         let mut memberships = self.memberships.lock();
         let untold = memberships.iter_mut().filter(|joined| !joined.is_told && !joined.is_coming_broadcast());
-        let count = |joined: &mut Joined| {
+        counts.extend(untold.map(|joined| {
             joined.is_told = true;
-            MemberCounts::new(joined.file, joined.membership.member.tally())
-        };
-        untold.map(count).collect()
+            joined.counts()
+        }));
+        counts
     }
 
     /// The bytes of the job's program, if that was staged.
