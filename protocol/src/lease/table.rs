@@ -38,7 +38,8 @@ impl Stamp {
     }
 
     /// Whether whoever changes the file from now on (ns since 1970) gives it another stamp.
-    fn is_settled(&self, now_ns: u64) -> bool {
+    #[must_use]
+    pub fn is_settled(&self, now_ns: u64) -> bool {
         let Timestamp { seconds, nanoseconds } = self.changed;
         // Some file systems count seconds.
         let grain_ns = if nanoseconds == 0 { 2_000_000_000 } else { FILE_TIME_GRAIN_NS };

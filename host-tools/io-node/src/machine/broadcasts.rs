@@ -141,7 +141,12 @@ impl Machine {
         let place = job.place;
         let (nodes, live) = (job.ranks.nodes().count(), job.ranks.live_nodes().len());
         let Some(staging) = job.broadcasts_over().filter(|_| nodes > 1 && live == nodes).cloned() else { return };
-        let Some((file, version, bytes)) = self.leases.shared(place, owner, handle) else { return };
+        let shared = self.leases.shared(place, owner, handle);
+        // Whoever changes it while it is read gives it another stamp, unless it was changed a moment ago.
+        let Some((file, version, stamp)) = shared.filter(|(.., stamp)| stamp.is_settled(now.realtime_ns)) else {
+            return;
+        };
+        let bytes = stamp.size();
         let opened = self.leases.table.holders(file).filter(|party| party.is_of(owner.job)).count();
         let count = |nodes| u32::try_from(nodes).unwrap_or(u32::MAX);
         if !job.broadcasts.begins(node, (file, version, bytes), (count(opened), count(nodes))) {

@@ -131,12 +131,12 @@ pub(super) fn file_of(status: &FileStatus) -> FileId {
 }
 
 impl FileLeases {
-    /// What a rank has open to read, if nodes have leases of it: the file, the version of what is in it, and its
-    /// length, bytes.
-    pub(super) fn shared(&self, place: PlaceId, owner: Owner, handle: Handle) -> Option<(FileId, u64, u64)> {
+    /// What a rank has open to read, if nodes have leases of it: the file, the version of what is in it, and what it
+    /// was like then.
+    pub(super) fn shared(&self, place: PlaceId, owner: Owner, handle: Handle) -> Option<(FileId, u64, Stamp)> {
         let (file, _) = *self.handles.get(&(place, owner))?.get(&handle)?;
         let (version, stamp) = self.table.shared(file)?;
-        Some((file, version, stamp.size()))
+        Some((file, version, stamp))
     }
 }
 

@@ -127,6 +127,10 @@ fn nothing_is_sent_that_need_not_be() {
     for (bytes, over) in [(LONG - 1, Some(over())), (LONG, None)] {
         assert!(both_read(&mut two(bytes, over)).is_empty(), "{bytes}");
     }
+    // Of one that was changed just now nobody would see that it is being changed.
+    let mut fresh = two(LONG, Some(over()));
+    fresh.changed_s = 1000;
+    assert!(both_read(&mut fresh).is_empty());
     // Who reads elsewhere does not read all of it.
     let mut elsewhere = two(LONG, Some(over()));
     for node in 0..2 {

@@ -25,6 +25,8 @@ pub(super) struct Two {
     /// Calls that the disk was to make and has not.
     disk: Vec<(CallId, Call)>,
     pub(super) size: u64,
+    /// When the file was changed last, s since 1970.
+    pub(super) changed_s: i64,
     handles: u32,
     /// What else was to be done.
     pub(super) effects: Vec<Effect>,
@@ -49,7 +51,17 @@ impl Two {
         let mut machine = Machine::default();
         let wires = (0..2).map(|number| ready(&mut machine, number)).collect();
         start_this(&mut machine, job);
-        Self { machine, wires, said: 0, disk: Vec::new(), size: 5, handles: 0, effects: Vec::new(), told: Vec::new() }
+        Self {
+            machine,
+            wires,
+            said: 0,
+            disk: Vec::new(),
+            size: 5,
+            changed_s: 1,
+            handles: 0,
+            effects: Vec::new(),
+            told: Vec::new(),
+        }
     }
 
     /// A node's rank makes a call. Which it is.
@@ -72,7 +84,7 @@ impl Two {
     }
 
     pub(super) fn status(&self) -> FileStatus {
-        let changed = Timestamp { seconds: 1, nanoseconds: 1 };
+        let changed = Timestamp { seconds: self.changed_s, nanoseconds: 1 };
         FileStatus { device: 1, inode: 2, mode: 0o100_644, size: self.size, changed, ..FileStatus::default() }
     }
 
