@@ -116,26 +116,18 @@ mod tests {
 
     use super::{Broadcast, file_of_job, is_worth, number_of};
     use crate::broadcast::limits::{BROADCAST_BYTES_MIN, BROADCASTS_PER_JOB_MAX};
-    use crate::distribution::{PlanError, Scheme};
+    use crate::distribution::PlanError;
     use crate::ids::{JobId, NodeId, ProgramId, PsetId};
     use crate::lease::FileId;
     use crate::limits::STAGED_FILES_MAX;
     use crate::psets::PsetTable;
+    use crate::staging::testing::over;
     use crate::staging::{Roster, StagedFile, Staging};
     use crate::world::{JobKey, World};
 
     fn broadcast(job: u64, number: u8, files: usize) -> Broadcast {
         let file = StagedFile { content: ProgramId([1; 32]), bytes: 100_000, path: None };
-        let staging = Staging {
-            home: PsetId(0),
-            psets: PsetTable::new(20, 20),
-            mtu: 9000,
-            bytes_per_second: 100_000_000,
-            latency_ns: 1000,
-            stall_ns: 0,
-            scheme: Scheme::TwoTrees,
-            files: vec![file; files],
-        };
+        let staging = over(PsetId(0), PsetTable::new(20, 20), 9000, vec![file; files]);
         Broadcast { job: JobId(job), number, file: FileId { device: 1, inode: 2 }, version: 3, staging }
     }
 

@@ -143,25 +143,17 @@ mod tests {
     use alloc::vec;
 
     use super::KeptTransfer;
-    use crate::distribution::{PlanError, Scheme};
+    use crate::distribution::PlanError;
     use crate::ids::{JobId, NodeId, ProgramId, PsetId};
     use crate::limits::STAGED_FILES_MAX;
     use crate::psets::PsetTable;
+    use crate::staging::testing::over;
     use crate::staging::{StagedFile, Staging};
     use crate::world::{JobKey, World};
 
     fn transfer(request: u64, nodes: &[u32], files: usize) -> KeptTransfer {
         let file = StagedFile { content: ProgramId([1; 32]), bytes: 100_000, path: None };
-        let staging = Staging {
-            home: PsetId(1),
-            psets: PsetTable::new(20, 4),
-            mtu: 9000,
-            bytes_per_second: 100_000_000,
-            latency_ns: 1000,
-            stall_ns: 0,
-            scheme: Scheme::TwoTrees,
-            files: vec![file; files],
-        };
+        let staging = over(PsetId(1), PsetTable::new(20, 4), 9000, vec![file; files]);
         let world = World::new(JobKey([7; 32]), 1, nodes.iter().copied().map(NodeId));
         KeptTransfer { request, world, staging }
     }

@@ -144,11 +144,28 @@ impl Staging {
 }
 
 #[cfg(test)]
+pub(crate) mod testing {
+    use alloc::vec::Vec;
+
+    use super::{StagedFile, Staging};
+    use crate::distribution::Scheme;
+    use crate::ids::PsetId;
+    use crate::psets::PsetTable;
+
+    /// These files, sent from there over links that are alike.
+    pub(crate) fn over(home: PsetId, psets: PsetTable, mtu: u16, files: Vec<StagedFile>) -> Staging {
+        let (bytes_per_second, latency_ns, stall_ns) = (100_000_000, 1000, 0);
+        Staging { home, psets, mtu, bytes_per_second, latency_ns, stall_ns, scheme: Scheme::TwoTrees, files }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use alloc::vec;
 
+    use super::testing::over;
     use super::{StagedFile, Staging};
-    use crate::distribution::{PlanError, Scheme};
+    use crate::distribution::PlanError;
     use crate::ids::{JobId, ProgramId, PsetId};
     use crate::limits::{MTU_BYTES_MIN, STAGED_FILES_MAX};
     use crate::psets::PsetTable;
@@ -156,16 +173,7 @@ mod tests {
 
     fn staging(bytes: u64, mtu: u16) -> Staging {
         let file = StagedFile { content: ProgramId([1; 32]), bytes, path: None };
-        Staging {
-            home: PsetId(1),
-            psets: PsetTable::new(2, 1),
-            mtu,
-            bytes_per_second: 100_000_000,
-            latency_ns: 1000,
-            stall_ns: 0,
-            scheme: Scheme::TwoTrees,
-            files: vec![file],
-        }
+        over(PsetId(1), PsetTable::new(2, 1), mtu, vec![file])
     }
 
     #[test]

@@ -65,9 +65,9 @@ pub const BLOCKING_THREADS_PER_JOB_MAX: usize = 16;
 /// Those of one rank; its further calls wait, and no others with them.
 pub const BLOCKING_THREADS_PER_RANK_MAX: usize = 4;
 
-/// All of them: as many as all jobs and transfers may have, so that none waits for another's.
+/// All of them: as many as all jobs, transfers and broadcasts may have, so that none waits for another's.
 pub const BLOCKING_THREADS_MAX: usize =
-    JOBS_MAX * BLOCKING_THREADS_PER_JOB_MAX + TRANSFERS_MAX * READS_PER_TRANSFER_MAX;
+    JOBS_MAX * BLOCKING_THREADS_PER_JOB_MAX + TRANSFERS_MAX * READS_PER_TRANSFER_MAX + BROADCASTS_MAX;
 
 /// Threads that put and get objects of checkpoints, for all jobs: they share the disk. What one settles holds up one.
 pub const OBJECT_THREADS: usize = 4;
@@ -116,6 +116,9 @@ pub const KEEPS_MAX: usize = 64;
 /// Packets of pieces, as often as they are sent, that wait in one transfer until the piece is read from a disk that may
 /// not answer, and so at most the threads that read; until then nothing else is sent in it.
 pub const READS_PER_TRANSFER_MAX: usize = 4;
+
+/// Files that are broadcast from here at once, of which each may have a thread that waits for its disk; more are not.
+pub const BROADCASTS_MAX: usize = 16;
 
 /// Memory for files that are broadcast, MiB: longer ones are not, nor are further ones while others are.
 pub const BROADCAST_MIB_MAX: usize = 512;

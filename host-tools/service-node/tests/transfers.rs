@@ -161,6 +161,7 @@ fn files_that_nodes_read_are_recorded_with_why_they_were_sent() {
         let FromPset::Transferred(end) = end(id, &[]) else { panic!("no end") };
         FromPset::Transferred(TransferEnd { of: broadcast::file_of_job(id, number), ..end })
     };
+    let mut feed = cluster.ask(|answer| Request::Attach(id, answer)).expect("attached");
     cluster.said(0, begun(id, 7, 2));
     // What makes no sense is not believed: twice, of too high a number, of no such job.
     cluster.said(0, begun(id, 7, 3));
@@ -169,6 +170,9 @@ fn files_that_nodes_read_are_recorded_with_why_they_were_sent() {
     assert_eq!(transfers(&mut cluster, id), [], "it is not over");
     cluster.said(0, over(7));
     cluster.said(0, over(8));
+    let pieces: Vec<Piece> = std::iter::from_fn(|| feed.try_recv().ok()).collect();
+    let is_staged = |piece: &Piece| matches!(piece, Piece::Event(JobEvent::Staged));
+    assert!(!pieces.iter().any(is_staged), "it had nothing staged");
     let [transfer] = &transfers(&mut cluster, id)[..] else { panic!("not one transfer") };
     assert_eq!((transfer.path.as_deref(), transfer.bytes, transfer.readers), (Some(&b"/in/a"[..]), 100_000, Some(2)));
     assert_eq!((transfer.link_bytes_per_second, transfer.link_is_stated, transfer.nodes), (LINK / 8, true, 3));

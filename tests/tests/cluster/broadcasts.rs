@@ -46,6 +46,13 @@ fn transfers(cluster: &Cluster) -> Vec<serde_json::Value> {
     last(cluster)["transfers"].as_array().cloned().unwrap_or_default()
 }
 
+/// Whether the file was broadcast to the last job that has read it.
+#[track_caller]
+fn assert_broadcast(cluster: &Cluster) {
+    let transfers = transfers(cluster);
+    assert!(transfers.iter().any(|transfer| transfer["path"] == "/in"), "{transfers:?}");
+}
+
 fn begin(cluster: &Cluster, arguments: &[&str]) -> Child {
     let mut command = cluster.command(&[&["run", "--quiet", "-n", "4"], arguments].concat());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
@@ -91,6 +98,7 @@ fn what_the_host_has_changed_is_read_by_the_next() {
         write(&cluster, &Pattern::of_seed(seed), BYTES);
         let ran = cluster.run(&["-n", "4", BUSYBOX, "sha256sum", "/in"]).success();
         assert_eq!(ran.text(), sums(&cluster, NODES), "{seed}");
+        assert_broadcast(&cluster);
     }
 }
 
@@ -107,6 +115,7 @@ fn links_that_lose_packets_or_are_cut_only_take_time() {
         }
         let ran = finish_child(job, "a job that reads what comes late").success();
         assert_eq!(ran.text(), sums(&cluster, NODES), "{cut:?}");
+        assert_broadcast(&cluster);
     }
 }
 

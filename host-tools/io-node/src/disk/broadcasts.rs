@@ -7,14 +7,14 @@
 use coppice_protocol::broadcast::file_of_job;
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::lease::Stamp;
-use coppice_protocol::program::tree;
 use coppice_protocol::staging::{Roster, StagedFile};
+use rustix::io::Errno;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::place::{JobPlace, OwedFile};
-use super::{Completions, Disk};
+use super::{Completion, Completions, Disk};
 use crate::distribution::{Held, Permit, Piece, Sent, cut};
-use crate::files::Whole;
+use crate::files::{Result, Whole};
 use crate::machine::{PlaceId, TakeFile, TakenFile};
 
 /// What a job's broadcasts have here, by their numbers.
@@ -48,7 +48,7 @@ impl Disk {
         let begun = begun.and_then(|(job, files, _)| {
             let whole = files.whole(order.file.1).map_err(|error| error.to_string())?;
             let room = self.homes.room_to_broadcast(order.bytes)?;
-            let permit = self.homes.permit_for(1)?.ok_or("nothing is sent from here")?;
+            let permit = self.homes.permit_to_broadcast()?;
             Ok((whole, room, permit, job.place.clone()))
         });
         match begun {
@@ -77,7 +77,10 @@ impl Disk {
         let sent = sent.map(|plan| Sent { plan, roster, content, pieces, room });
         match sent.and_then(|sent| self.homes.add_broadcast((of, key), sent, (permit, place))) {
             Ok(home) => drop(job.broadcasts.insert(number, OfBroadcast::Sent { _home: home })),
-            Err(reason) => tracing::warn!(job = of.job.0, number, reason, "a file that nodes read is not broadcast"),
+            Err(reason) => {
+                let of = (job.place.id(), number);
+                drop(self.completions.send(Completion::FileTaken(of, Err(reason))));
+            }
         }
     }
 
@@ -94,20 +97,26 @@ fn take(
     mut order: TakeFile,
     whole: &Whole,
     (room, permit, place): (OwnedSemaphorePermit, Permit, JobPlace),
-) -> Result<(Box<Taken>, TakenFile), String> {
-    let stamp = |whole: &Whole| whole.status().map(|status| Stamp::of(&status)).map_err(|error| error.to_string());
-    let before = stamp(whole)?;
-    let bytes = whole.read(order.bytes).map_err(|error| error.to_string())?;
-    if stamp(whole)? != before || before.size() != order.bytes || bytes.len() as u64 != order.bytes {
-        return Err("it was changed while it was read".to_owned());
-    }
-    let nodes = tree::of(&bytes);
-    let content = ProgramId(*nodes.first().ok_or("it is empty")?);
-    let file = StagedFile { content, bytes: order.bytes, path: whole.path() };
-    order.broadcast.staging.files = vec![StagedFile { path: None, ..file.clone() }];
+) -> core::result::Result<(Box<Taken>, TakenFile), String> {
+    // What it is shows when all of it was read.
+    let mut file = StagedFile { content: ProgramId([0; 32]), bytes: order.bytes, path: None };
+    order.broadcast.staging.files = vec![file.clone()];
     let roster = Roster::new(&order.broadcast.staging, &order.world).ok_or("no memory to send it")?;
     let plan = order.broadcast.plan(&roster).map_err(|error| error.to_string())?;
-    let pieces = cut(&plan, &bytes, &nodes)?;
+    let stamp = || whole.status().map(|status| Stamp::of(&status));
+    let piece = |number| {
+        let (offset, length) = (u64::from(number) * u64::from(plan.piece_bytes), plan.piece_length(number));
+        whole.read(offset, length)
+    };
+    let read = || Ok((stamp()?, (0..plan.pieces()).map(piece).collect::<Result<Vec<_>>>()?, stamp()?));
+    let (before, pieces, after) = read().map_err(|error: Errno| error.to_string())?;
+    let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+    if before != after || before.size() != order.bytes || bytes != order.bytes {
+        return Err("it was changed while it was read".to_owned());
+    }
+    let (content, pieces) = cut(&plan, pieces)?;
+    file.content = content;
+    order.broadcast.staging.files = vec![file.clone()];
     let taken = Box::new(Taken { order, roster, content, pieces, room, permit, place });
-    Ok((taken, TakenFile { file, stamp: before }))
+    Ok((taken, TakenFile { file: StagedFile { path: whole.path(), ..file }, stamp: before }))
 }

@@ -26,7 +26,7 @@ use super::report::{News, Says, news};
 use super::staged::StagedFile;
 use crate::clock::{Clock, random};
 use crate::disk::JobPlace;
-use crate::limits::{BROADCAST_MIB_MAX, DATAGRAMS_PER_WAKE_MAX, RECEIVED_MIB_MAX, TRANSFERS_MAX};
+use crate::limits::{BROADCAST_MIB_MAX, BROADCASTS_MAX, DATAGRAMS_PER_WAKE_MAX, RECEIVED_MIB_MAX, TRANSFERS_MAX};
 use crate::link::Device;
 
 /// See this module. No borrow of it lives across an await.
@@ -41,7 +41,8 @@ pub(crate) struct Homes {
     free: Arc<Semaphore>,
     /// How much may still be in memory of files that are not on this host, MiB.
     pub(super) room: Arc<Semaphore>,
-    /// The same of files that are broadcast.
+    /// The same of those that are broadcast.
+    free_broadcasts: Arc<Semaphore>,
     broadcast_room: Arc<Semaphore>,
     reads: UnboundedSender<Read>,
     says: Says,
@@ -90,8 +91,10 @@ impl Homes {
         let (table, changed) = (RefCell::default(), Notify::new());
         let free = Arc::new(Semaphore::new(TRANSFERS_MAX));
         let room = Arc::new(Semaphore::new(RECEIVED_MIB_MAX));
+        let free_broadcasts = Arc::new(Semaphore::new(BROADCASTS_MAX));
         let broadcast_room = Arc::new(Semaphore::new(BROADCAST_MIB_MAX));
-        let homes = Rc::new(Self { pset, clock, table, changed, free, room, broadcast_room, reads, says });
+        let homes =
+            Rc::new(Self { pset, clock, table, changed, free, room, free_broadcasts, broadcast_room, reads, says });
         (Rc::clone(&homes), Task { homes, port, alarm, results, turn: 0 }, news)
     }
 
@@ -122,11 +125,18 @@ impl Homes {
         self.permit_for(usize::from(self.takes_part(&order.transfer.staging)))
     }
 
-    /// The same for so many files.
+    /// Whether one more file may be broadcast from here. Nobody asked for that, so it takes nothing from those who have
+    /// files staged.
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn permit_for(&self, files: usize) -> Result<Option<Permit>, String> {
+    pub(crate) fn permit_to_broadcast(&self) -> Result<Permit, String> {
+        let permit = Arc::clone(&self.free_broadcasts).try_acquire_owned();
+        let permit = permit.map_err(|_| format!("{BROADCASTS_MAX} other files are"))?;
+        Ok(Permit { pset: self.pset, _homes: Arc::new(permit) })
+    }
+
+    pub(super) fn permit_for(&self, files: usize) -> Result<Option<Permit>, String> {
         if files == 0 {
             return Ok(None);
         }

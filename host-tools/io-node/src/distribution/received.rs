@@ -29,25 +29,28 @@ pub(crate) struct Sent {
     pub(crate) room: OwnedSemaphorePermit,
 }
 
-/// The pieces of a file, with what shows that they are, of which `nodes` is the tree.
+/// What a file of these pieces is, and they with what shows that they are its.
 ///
 /// # Errors
 /// They are not what is planned.
-pub(crate) fn cut(plan: &Plan, bytes: &[u8], nodes: &[TreeNode]) -> Result<Vec<Piece>, String> {
-    let (length, piece_pages) = (bytes.len() as u64, u64::from(plan.piece_bytes) / PAGE_BYTES);
-    let piece_bytes = usize::try_from(piece_pages * PAGE_BYTES).unwrap_or(0);
-    if piece_bytes == 0 || !u64::from(plan.piece_bytes).is_multiple_of(PAGE_BYTES) || length != plan.bytes {
+pub(crate) fn cut(plan: &Plan, pieces: Vec<Vec<u8>>) -> Result<(ProgramId, Vec<Piece>), String> {
+    if !u64::from(plan.piece_bytes).is_multiple_of(PAGE_BYTES) {
         return Err("its pieces are not whole pages".to_owned());
     }
-    let piece = |(number, bytes): (u64, &[u8])| {
+    let pages = pieces.iter().flat_map(|piece| piece.chunks(PAGE_BYTES as usize));
+    let leaves: Vec<TreeNode> = (0..).zip(pages).map(|(page, bytes)| tree::leaf(plan.bytes, page, bytes)).collect();
+    let nodes = tree::build(plan.bytes, &leaves);
+    let content = ProgramId(*nodes.first().ok_or("its pieces are not all of it")?);
+    let piece_pages = u64::from(plan.piece_bytes) / PAGE_BYTES;
+    let piece = |(number, bytes): (u64, Vec<u8>)| {
         let pages = (bytes.len() as u64).div_ceil(PAGE_BYTES);
-        let beside = tree::beside(length, number * piece_pages, pages);
+        let beside = tree::beside(plan.bytes, number * piece_pages, pages);
         let node = |place: &u64| usize::try_from(*place).ok().and_then(|place| nodes.get(place)).copied();
         let proof: Option<Vec<TreeNode>> = beside.iter().map(node).collect();
-        Some(Piece { bytes: bytes.to_vec(), proof: proof?.as_flattened().to_vec() })
+        Some(Piece { bytes, proof: proof?.as_flattened().to_vec() })
     };
-    let pieces: Option<Vec<Piece>> = (0..).zip(bytes.chunks(piece_bytes)).map(piece).collect();
-    pieces.ok_or_else(|| "its tree is not whole".to_owned())
+    let pieces: Option<Vec<Piece>> = (0..).zip(pieces).map(piece).collect();
+    Ok((content, pieces.ok_or("its tree is not whole")?))
 }
 
 /// See this module.

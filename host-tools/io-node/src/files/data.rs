@@ -65,15 +65,15 @@ impl Whole {
         status_of(&*self.0)
     }
 
-    /// Its bytes from the first on, up to so many.
+    /// So many bytes of it; fewer at its end.
     ///
     /// # Errors
     /// As pread(2); `ENOMEM`.
-    pub(crate) fn read(&self, length: u64) -> Result<Vec<u8>> {
+    pub(crate) fn read(&self, offset: u64, length: u32) -> Result<Vec<u8>> {
         let length = usize::try_from(length).map_err(|_| Errno::NOMEM)?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(length).map_err(|_| Errno::NOMEM)?;
-        Read { object: Arc::clone(&self.0), offset: 0, length, bytes }.finish()
+        Read { object: Arc::clone(&self.0), offset, length, bytes }.finish()
     }
 
     /// Where the host has it, if it has a name there.

@@ -64,16 +64,14 @@ struct Watched {
     /// The version that this is about.
     version: u64,
     state: State,
-    /// Nothing waits any more for what is taken.
-    is_late: bool,
 }
 
 #[derive(Debug)]
 enum State {
     /// These nodes have begun.
     Read(BTreeSet<NodeId>),
-    /// It is being taken into memory, after so many nodes had opened it.
-    Taken { broadcast: Broadcast, opened: u32, held: Held },
+    /// It is being taken into memory, after so many nodes had opened it. What waits for that does so for a while.
+    Taken { broadcast: Broadcast, opened: u32, held: Option<Held> },
     /// It is broadcast, by that number.
     Sent(u8),
     /// It was broadcast, or is not to be.
@@ -99,7 +97,7 @@ impl Broadcasts {
                 return false;
             }
         }
-        let new = || Watched { version, state: State::Read(BTreeSet::new()), is_late: false };
+        let new = || Watched { version, state: State::Read(BTreeSet::new()) };
         let watched = self.files.entry(file).or_insert_with(new);
         if watched.version != version && !matches!(watched.state, State::Taken { .. } | State::Sent(_)) {
             *watched = new();
@@ -120,9 +118,18 @@ impl Broadcasts {
         let is_it = |watched: &&mut Watched| number_of(watched) == Some(number);
         let watched = self.files.values_mut().find(is_it)?;
         match std::mem::replace(&mut watched.state, State::Done) {
-            State::Taken { broadcast, opened, held } => Some((broadcast, opened, held)),
+            State::Taken { broadcast, opened, held } => Some((broadcast, opened, held.unwrap_or_default())),
             State::Read(_) | State::Sent(_) | State::Done => None,
         }
+    }
+
+    /// Everything that waits: nothing is taken for it any more.
+    pub(super) fn take_held(&mut self) -> Held {
+        let held = self.files.values_mut().filter_map(|watched| match &mut watched.state {
+            State::Taken { held, .. } => held.take(),
+            State::Read(_) | State::Sent(_) | State::Done => None,
+        });
+        held.flatten().collect()
     }
 
     /// The broadcast of that number is over.
@@ -137,10 +144,14 @@ impl Broadcasts {
 impl Machine {
     /// A rank's node reads a file from its start.
     pub(super) fn reads_from_start(&mut self, (node, owner): (NodeId, Owner), handle: Handle, now: Now) {
-        let Some((job, _)) = self.jobs.rank_on(node, owner) else { return };
+        let Some((job, _)) = self.jobs.rank_on(node, owner).filter(|(job, _)| job.broadcasts_over().is_some()) else {
+            return;
+        };
         let place = job.place;
         let (nodes, live) = (job.ranks.nodes().count(), job.ranks.live_nodes().len());
-        let Some(staging) = job.broadcasts_over().filter(|_| nodes > 1 && live == nodes).cloned() else { return };
+        if nodes < 2 || live < nodes {
+            return;
+        }
         let shared = self.leases.shared(place, owner, handle);
         // Whoever changes it while it is read gives it another stamp, unless it was changed a moment ago.
         let Some((file, version, stamp)) = shared.filter(|(.., stamp)| stamp.is_settled(now.realtime_ns)) else {
@@ -152,12 +163,13 @@ impl Machine {
         if !job.broadcasts.begins(node, (file, version, bytes), (count(opened), count(nodes))) {
             return;
         }
+        let Some(staging) = job.broadcasts_over().cloned() else { return };
         let number = job.broadcasts.begun;
         job.broadcasts.begun += 1;
         let broadcast = Broadcast { job: owner.job, number, file, version, staging };
         let world = job.world().clone();
         if let Some(watched) = job.broadcasts.files.get_mut(&file) {
-            let (broadcast, opened, held) = (broadcast.clone(), count(opened), Vec::new());
+            let (broadcast, opened, held) = (broadcast.clone(), count(opened), Some(Vec::new()));
             watched.state = State::Taken { broadcast, opened, held };
         }
         self.timers.set(now.ns + ns(HELD_TIME_MAX), Timer::Held(place, file));
@@ -170,12 +182,13 @@ impl Machine {
     /// to be done.
     pub(super) fn unless_it_comes(&mut self, identity: Identity, request: Request, now: Now) -> Option<Request> {
         let owner = request.owner();
-        let Some((job, _)) = self.jobs.rank_on(identity.node, owner) else { return Some(request) };
+        let job = self.jobs.rank_on(identity.node, owner).map(|(job, _)| job);
+        let Some(job) = job.filter(|job| job.broadcasts_over().is_some()) else { return Some(request) };
         let shared = request.reads().and_then(|handle| self.leases.shared(job.place, owner, handle));
         let Some((file, version, _)) = shared else { return Some(request) };
         let watched = job.broadcasts.files.get_mut(&file).filter(|watched| watched.version == version);
         match watched {
-            Some(Watched { state: State::Taken { held, .. }, is_late: false, .. }) if held.len() < HELD_MAX => {
+            Some(Watched { state: State::Taken { held: Some(held), .. }, .. }) if held.len() < HELD_MAX => {
                 held.push((identity, request));
                 None
             }
@@ -193,9 +206,7 @@ impl Machine {
         let Some(job) = job.and_then(|job| self.jobs.at(job, place)) else { return };
         let Some(watched) = job.broadcasts.files.get_mut(&file) else { return };
         let State::Taken { held, .. } = &mut watched.state else { return };
-        let held = std::mem::take(held);
-        // The next goes on at once, too.
-        watched.is_late = true;
+        let held = held.take().unwrap_or_default();
         held.into_iter().for_each(|(identity, request)| self.go_on_with(identity, request, now));
     }
 
@@ -204,7 +215,13 @@ impl Machine {
     pub fn file_taken(&mut self, place: PlaceId, number: u8, taken: Result<TakenFile, String>, now: Now) {
         let job = self.places.taken.get(&place).copied();
         let Some(job) = job.and_then(|job| self.jobs.at(job, place)) else { return };
-        let Some((mut broadcast, opened, held)) = job.broadcasts.taken(number) else { return };
+        let Some((mut broadcast, opened, held)) = job.broadcasts.taken(number) else {
+            if taken.is_err() {
+                // It could not be sent after all.
+                job.broadcasts.is_over(number);
+            }
+            return;
+        };
         let (id, file, version) = (job.id(), broadcast.file, broadcast.version);
         let is_same = |stamp: Stamp| self.leases.table.shared(file) == Some((version, stamp));
         let taken = taken.and_then(|taken| {

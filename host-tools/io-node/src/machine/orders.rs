@@ -345,7 +345,9 @@ impl Machine {
         for owner in owners {
             self.end_rank(owner, now);
         }
-        self.jobs.remove(id);
+        let held = self.jobs.remove(id).map(|mut job| job.broadcasts.take_held()).unwrap_or_default();
+        // Nodes have their places for calls until these are answered.
+        held.into_iter().for_each(|(identity, request)| self.go_on_with(identity, request, now));
         self.effects.push(Effect::Drop(place));
         nodes.into_iter().for_each(|node| self.send_kill(id, node));
         sharing.into_iter().for_each(|node| self.send_control(node, &ToNode::Forget { job: id }));

@@ -96,7 +96,7 @@ pub(super) fn of_broadcasts(job: &Job, links: &Links) -> Option<(Staging, Bandwi
     let nodes = || job.ranks.by_node().map(|(node, _)| node);
     let home = job.ranks.psets().next().filter(|_| nodes().nth(1).is_some())?;
     let scheme = scheme(&job.submission);
-    let bandwidth = Bandwidth::of(links.to(nodes(), home, scheme)).filter_stated()?;
+    let bandwidth = Some(Bandwidth::of(links.to(nodes(), home, scheme))).filter(|link| link.is_stated)?;
     let speed = speed(links.to(nodes(), home, scheme));
     Some((over(Vec::new(), (home, links.psets()), scheme, speed), bandwidth))
 }
@@ -161,11 +161,6 @@ pub(super) struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// It, if somebody said so.
-    fn filter_stated(self) -> Option<Self> {
-        Some(self).filter(|link| link.is_stated)
-    }
-
     /// That of the slowest of these links.
     pub(super) fn of(links: impl IntoIterator<Item = LinkShapes>) -> Self {
         let of_one = |stated: Option<u64>| {

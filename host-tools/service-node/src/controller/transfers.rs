@@ -194,11 +194,11 @@ fn view(
 impl<P: Plant> Controller<P> {
     /// An I/O node says that a transfer is over.
     pub(super) fn transfer_ended(&mut self, pset: PsetId, end: TransferEnd, now: Now) {
-        let id = end.of.job;
+        let (id, is_staged) = (end.of.job, broadcast::number_of(end.of).is_none());
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if job.transfers.ended(pset, end) {
             job.launch_goes_on(now.instant);
-            if job.transfers.are_over() {
+            if is_staged && job.transfers.are_over() {
                 job.feed.event(&JobEvent::Staged);
             }
             self.record_transfers(id, now);

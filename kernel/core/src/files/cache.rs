@@ -194,7 +194,7 @@ impl FileCache {
             }
         }
         let file = Arc::clone(&known.file);
-        let before = files.early.remove(&identity).and_then(|coming| file.comes(Some(coming)));
+        let before = files.early.remove(&identity).and_then(|coming| file.comes(coming));
         if let Some(forgotten) = &forgotten {
             forgotten.file.forget();
         }

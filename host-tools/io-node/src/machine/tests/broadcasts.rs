@@ -225,15 +225,38 @@ fn what_is_asked_for_ahead_waits_while_the_file_is_taken() {
         fill(&mut two, 1, 0);
         assert!(matches!(two.hear(1).0[..], [(_, Reply::Data)]), "it is over");
     }
-    let mut failed = two(LONG, Some(over()));
-    let handles = [0, 1].map(|node| failed.opened(node, READ).0);
-    let ids = [0, 1].map(|node| {
-        let file = handles[node as usize];
-        failed.say(node, Call::Fill { file, offset: 0, length: 4096, anyway: false })
-    });
-    failed.work();
-    let take = one(taking(&mut failed));
+    let begun = || {
+        let mut two = two(LONG, Some(over()));
+        let handles = [0, 1].map(|node| two.opened(node, READ).0);
+        let ids = [0, 1].map(|node| {
+            let file = handles[node as usize];
+            two.say(node, Call::Fill { file, offset: 0, length: 4096, anyway: false })
+        });
+        two.work();
+        let take = one(taking(&mut two));
+        (two, take, ids)
+    };
+    let (mut failed, take, ids) = begun();
     failed.machine.file_taken(take.place, 0, Err("no memory".into()), at(1));
     failed.work();
     assert_eq!(failed.hear(1).0, [(ids[1], Reply::Data)]);
+    // A node's places for calls are its own again, whatever becomes of the job.
+    let (mut gone, take, ids) = begun();
+    gone.machine.order(ToPset::Forget { job: JOB }, at(1)).expect("makes sense");
+    gone.work();
+    assert!(matches!(gone.hear(1).0[..], [(id, Reply::Failed(_))] if id == ids[1]));
+    let file = taken(&gone);
+    gone.machine.file_taken(take.place, 0, Ok(file), at(2));
+    assert!(doing(&mut gone).is_empty());
+    // One that cannot be sent after all is over.
+    let (mut unsent, take, _) = begun();
+    let file = taken(&unsent);
+    unsent.machine.file_taken(take.place, 0, Ok(file), at(1));
+    unsent.machine.file_taken(take.place, 0, Err("there is one of that number".into()), at(2));
+    unsent.work();
+    unsent.hear(0);
+    let (file, _) = unsent.opened(0, READ);
+    unsent.say(0, Call::Fill { file, offset: 0, length: 4096, anyway: false });
+    unsent.work();
+    assert!(matches!(unsent.hear(0).0[..], [(_, Reply::Data)]));
 }

@@ -302,7 +302,7 @@ impl CachedFile {
         (state.lease, state.version) = (None, 0);
         let clients = (core::mem::take(&mut state.writers), state.leaving.take(), state.mapped.take());
         drop(state);
-        drop((clients, self.comes(None)));
+        drop((clients, self.came_in_vain()));
         self.changed.wake_all();
     }
 
@@ -344,7 +344,7 @@ impl CachedFile {
             state.lease = None;
             leaving
         };
-        drop(self.comes(None));
+        drop(self.came_in_vain());
         self.changed.wake_all();
         client.give_back(self.id(), number);
     }
@@ -427,8 +427,7 @@ impl CachedFile {
     /// Gives some pages back. Whether there were any.
     pub(super) fn give_back(&self, pages: u64) -> bool {
         // What came is asked for again if it is wanted.
-        if let Some(incoming) = self.comes(None) {
-            drop(incoming);
+        if self.comes_no_more().is_some() {
             return true;
         }
         let mut state = self.state.lock();

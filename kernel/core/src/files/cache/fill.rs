@@ -247,12 +247,17 @@ impl CachedFile {
         }
     }
 
+    /// Whether there are frames that nobody else wants.
+    pub(super) fn has_spare_frames(&self) -> bool {
+        self.frames.available_frames() > self.frames.total_frames() / CACHE_SPARE_SHARE
+    }
+
     /// Frames with these bytes, as many as there is memory for that nobody else wants. `None`: not one.
     pub(super) fn frames_with(&self, bytes: &[u8]) -> Option<Vec<Frame>> {
         let mut frames = Vec::new();
         frames.try_reserve_exact(bytes.len().div_ceil(PAGE_BYTES)).ok()?;
         for content in bytes.chunks(PAGE_BYTES) {
-            let is_spare = self.frames.available_frames() > self.frames.total_frames() / CACHE_SPARE_SHARE;
+            let is_spare = self.has_spare_frames();
             let Some(frame) = pages::frame(self.frames).filter(|_| is_spare || frames.is_empty()) else { break };
             frame.write(0, content);
             frames.push(frame);

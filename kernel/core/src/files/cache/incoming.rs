@@ -63,7 +63,7 @@ impl FileCache {
             let mut files = self.files.lock();
             match files.known.get(&identity).map(|known| Arc::clone(&known.file)) {
                 Some(file) => {
-                    let before = file.comes(Some((version, incoming)));
+                    let before = file.comes((version, incoming));
                     (Some(file), before)
                 }
                 // It is opened later, if at all.
@@ -86,10 +86,21 @@ impl FileCache {
 }
 
 impl CachedFile {
-    /// This comes from now on, or nothing. Gives what did before.
-    pub(super) fn comes(&self, coming: Option<Coming>) -> Option<Coming> {
-        self.word.store(if coming.is_some() { CLEAR } else { NO_WORD }, Ordering::Release);
-        core::mem::replace(&mut *self.incoming.lock(), coming)
+    /// This comes from now on. Gives what did before.
+    pub(super) fn comes(&self, coming: Coming) -> Option<Coming> {
+        self.word.store(CLEAR, Ordering::Release);
+        self.incoming.lock().replace(coming)
+    }
+
+    /// Nothing comes any more, for want of memory. Gives what did.
+    pub(super) fn comes_no_more(&self) -> Option<Coming> {
+        self.incoming.lock().take()
+    }
+
+    /// The lease is given back, and what comes is worth nothing. Gives it.
+    pub(super) fn came_in_vain(&self) -> Option<Coming> {
+        self.word.store(NO_WORD, Ordering::Release);
+        self.comes_no_more()
     }
 
     /// What comes, if it is what the file's lease says of it.
@@ -136,6 +147,7 @@ impl CachedFile {
     /// Takes those of some pages that have come, from the first on without a gap.
     pub(super) fn take_incoming(&self, incoming: &dyn Incoming, pages: Range<u64>) {
         let Ok(mut bytes) = buffer(PAGE_BYTES) else { return };
+        let first = pages.start;
         for page in pages {
             let wanted = {
                 let state = self.state.lock();
@@ -146,6 +158,10 @@ impl CachedFile {
             };
             let bytes = &mut bytes[..wanted];
             if bytes.is_empty() || !incoming.has(page) || !incoming.read(page, bytes) {
+                return;
+            }
+            // The first is waited for.
+            if page > first && !self.has_spare_frames() {
                 return;
             }
             let Some(frame) = self.frames_with(bytes).and_then(|mut frames| frames.pop()) else { return };
