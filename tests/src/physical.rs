@@ -89,6 +89,21 @@ impl Monitor {
         self.command("inject-nmi", &json!({}));
     }
 
+    /// For each of the machine's processors, whether it is halted.
+    ///
+    /// # Panics
+    /// If QEMU does not say so of any.
+    #[must_use]
+    #[track_caller]
+    pub fn halted(&mut self) -> Vec<bool> {
+        let registers = self.command("human-monitor-command", &json!({ "command-line": "info registers -a" }));
+        let text = registers.as_str().expect("registers");
+        let flags = text.split_whitespace().filter_map(|word| word.strip_prefix("HLT="));
+        let halted: Vec<bool> = flags.map(|flag| flag == "1").collect();
+        assert!(!halted.is_empty(), "{text}");
+        halted
+    }
+
     fn say(&mut self, name: &str, arguments: &Value) {
         let order = json!({ "execute": name, "arguments": arguments });
         self.lines.get_mut().write_all(format!("{order}\n").as_bytes()).expect("order");

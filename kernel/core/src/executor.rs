@@ -32,6 +32,7 @@ mod atomic {
 }
 
 pub use combine::{Either, Elapsed, race, timeout, timeout_at, yield_now};
+pub(crate) use core_state::idle_ns_until;
 #[cfg(not(target_os = "none"))]
 pub(crate) use core_state::wall_clock;
 #[cfg(not(target_os = "none"))]
@@ -40,7 +41,6 @@ pub use core_state::{
     come_back_at, cores, give_way, idle_ns, interrupt, nic_interrupt, now_ns, others_are_ready, programs_first,
     region_interrupt, run, tasks,
 };
-pub(crate) use core_state::{idle_ns_of, idle_ns_until};
 pub use phases::{Phase, PhaseTimes};
 pub use run_time::RunTime;
 pub use sections::{Section, forget_sections, longest_section_ns, section_begins, section_ends, section_is_none};

@@ -267,13 +267,7 @@ pub fn idle_ns() -> u64 {
     current().idle_ns.load(Ordering::Relaxed)
 }
 
-/// The same of any core, without the halt it may be in.
-#[must_use]
-pub(crate) fn idle_ns_of(core: usize) -> u64 {
-    numbered(core).idle_ns.load(Ordering::Relaxed)
-}
-
-/// The same with the halt that it may be in, until what the clock shows.
+/// The same of any core, with the halt that it may be in, until what the clock shows.
 #[must_use]
 pub(crate) fn idle_ns_until(core: usize, now_ns: u64) -> u64 {
     let core = numbered(core);

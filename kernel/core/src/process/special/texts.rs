@@ -171,7 +171,7 @@ fn processors(count: usize) -> String {
 fn machine() -> String {
     let now_ns = clock::monotonic_ns();
     let times = |core| {
-        let idle_ns = executor::idle_ns_of(core).min(now_ns);
+        let idle_ns = executor::idle_ns_until(core, now_ns).min(now_ns);
         (ticks(now_ns - idle_ns), ticks(idle_ns))
     };
     let all: Vec<(u64, u64)> = (0..executor::cores()).map(times).collect();
