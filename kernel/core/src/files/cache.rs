@@ -41,6 +41,7 @@ pub(crate) use self::incoming::Incoming;
 pub(crate) use self::mapped::Mappers;
 pub(crate) use self::outside::Outside;
 pub(crate) use self::taking::{COPY_BYTES_MAX, Taking};
+pub(crate) use self::writers::WRITER_BYTES;
 
 use self::extents::Extents;
 use self::incoming::Coming;

@@ -16,6 +16,7 @@ use super::shared;
 use crate::abi::u64_at;
 use crate::errno::Errno;
 use crate::files::asks::AskFile;
+use crate::files::cache::WRITER_BYTES;
 use crate::files::counters::CounterFile;
 use crate::files::special::{Kind, Node, Text};
 use crate::files::{Descriptor, OPEN_FILE_BYTES, Object, OpenFile, absolute, buffer, flags};
@@ -137,7 +138,7 @@ async fn open_shipped(caller: Caller<'_>, at: Location, opened_with: u32, mode: 
     let mode = if makes { masked(caller, mode) } else { 0 };
     // Before there is a handle.
     let path = path_of(caller, &at);
-    let charge = caller.process.node.quota.charge(block_bytes(path.len()))?;
+    let charge = caller.process.node.quota.charge(block_bytes(path.len()) + WRITER_BYTES)?;
     let known = caller.process.closer.cache().opening()?;
     match caller.ask(Call::Open { at, flags: opened_with & !flags::O_CLOEXEC, mode }).await? {
         (Reply::Opened { handle, status, grant }, bytes) => {

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU8, AtomicU64};
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_protocol::lease::{FileId, Grant, Lease};
-use coppice_protocol::ship::{FileStatus, Handle};
+use coppice_protocol::ship::FileStatus;
 use spin::Once;
 
 use super::ahead::Ahead;
@@ -21,7 +21,7 @@ use super::incoming::Coming;
 use super::mapped::Mappers;
 use super::pages::Pages;
 use super::write_back::Writing;
-use super::writers::WRITERS_MAX;
+use super::writers::Writers;
 use crate::errno::Errno;
 use crate::executor::WaitQueue;
 use crate::files::{Turn, Turns};
@@ -85,7 +85,7 @@ pub(super) struct State {
     /// Pages of which these bytes alone are known.
     pub(super) partial: [Option<Range<u64>>; PARTIAL_MAX],
     /// Who has it open to write.
-    pub(super) writers: [Option<(Client, Handle)>; WRITERS_MAX],
+    pub(super) writers: Writers,
     /// Nothing was heard of what is being written for so long that calls on other files do not wait for it.
     pub(super) is_slow: bool,
     /// A task writes back what is unwritten in a while.

@@ -188,7 +188,7 @@ impl CachedFile {
         let mut state = self.state.lock();
         let Some(fill) = state.fills.take(number) else { return };
         let end = fill.pages.start * PAGE + bytes.len() as u64;
-        let is_writer = state.writers.iter().any(Option::is_some);
+        let is_writer = !state.writers.is_empty();
         if end < state.size.min(fill.pages.end * PAGE) && !is_writer {
             // It ends before it did: somebody on the host has cut it.
             return state.give_up(&self.retention);

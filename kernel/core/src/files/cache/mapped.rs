@@ -119,7 +119,7 @@ impl CachedFile {
             let mut part = buffer(if charge.is_some() { left } else { left.min(PAGE_BYTES) })?;
             let length = memory.read(at, &mut part);
             part.truncate(length);
-            let writer = self.state.lock().writers.iter().flatten().next().cloned();
+            let writer = self.state.lock().writers.any();
             let (client, handle) = writer.ok_or(Errno::EIO)?;
             let call = Call::Write { file: handle, offset: Some(at) };
             let written = match client.call_owed(call, part).await? {
@@ -140,7 +140,7 @@ impl CachedFile {
             if let Some(size) = state.known_size() {
                 return Ok(size);
             }
-            state.writers.iter().flatten().next().cloned()
+            state.writers.any()
         };
         let (client, handle) = writer.ok_or(Errno::EIO)?;
         match client.call_owed(Call::HandleStat(handle), alloc::vec::Vec::new()).await? {

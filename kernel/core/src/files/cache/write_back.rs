@@ -222,7 +222,7 @@ impl CachedFile {
 impl State {
     /// The next piece that is to be written, and who writes it.
     fn next_piece(&mut self, all: bool) -> Option<(Range<u64>, (Client, Handle))> {
-        let writer = self.writers.iter().flatten().next()?.clone();
+        let writer = self.writers.any()?;
         let most = match self.writing.piece_bytes {
             0 => BULK_BYTES_MAX as u64,
             fewer => fewer as u64,

@@ -1,31 +1,67 @@
 //! The handles with which what was written on the node can be written at the I/O node.
 
-use coppice_protocol::ship::Handle;
+use alloc::vec::Vec;
+
+use coppice_protocol::ship::{Handle, Owner};
 
 use super::file::{CachedFile, State};
 use crate::errno::Errno;
 use crate::ship::Client;
 
-/// Handles that a file is open to be written with, of which one is remembered to write with.
-pub(super) const WRITERS_MAX: usize = 16;
+/// What a file that is open to be written is charged with for its place among [`Writers`], bytes: half of their table may
+/// be empty.
+pub(crate) const WRITER_BYTES: usize = 2 * size_of::<(Client, Handle)>();
+
+/// Handles that a file is open to be written with, by whose they are. There are no more of them than open files.
+#[derive(Default)]
+pub(super) struct Writers(Vec<(Client, Handle)>);
+
+impl Writers {
+    fn place(&self, owner: Owner, handle: Handle) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&(owner, handle), |(client, handle)| (client.owner(), *handle))
+    }
+
+    pub(super) fn has(&self, client: &Client, handle: Handle) -> bool {
+        self.place(client.owner(), handle).is_ok()
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Some handle to write with.
+    pub(super) fn any(&self) -> Option<(Client, Handle)> {
+        self.0.first().cloned()
+    }
+
+    /// Adds one, and says whether it is there: not if there is no memory.
+    fn add(&mut self, client: &Client, handle: Handle) -> bool {
+        let Err(place) = self.place(client.owner(), handle) else { return true };
+        if self.0.try_reserve(1).is_err() {
+            return false;
+        }
+        self.0.insert(place, (client.clone(), handle));
+        true
+    }
+
+    fn take(&mut self, client: &Client, handle: Handle) -> Option<(Client, Handle)> {
+        self.place(client.owner(), handle).ok().map(|place| self.0.remove(place))
+    }
+}
 
 impl CachedFile {
-    /// A rank has it open to be written, by this handle. Of more than [`WRITERS_MAX`] the others write at the I/O node:
-    /// what is written later is always some handle's that is known.
+    /// A rank has it open to be written, by this handle. If there is no memory to remember that, it writes at the I/O
+    /// node: what is written later is always some handle's that is known.
     pub(crate) fn writes_with(&self, client: &Client, handle: Handle) {
-        let mut state = self.state.lock();
-        if let Some(place) = state.writers.iter_mut().find(|place| place.is_none()) {
-            *place = Some((client.clone(), handle));
-        }
+        self.state.lock().writers.add(client, handle);
     }
 
     /// A handle is about to be closed. False, and it still writes: nobody else can write what is not written yet.
     pub(crate) fn stops_writing(&self, client: &Client, handle: Handle) -> bool {
         let mut state = self.state.lock();
-        let is_it = |place: &Option<_>| is_writer(place, client, handle);
-        let is_last = state.writers.iter().filter(|place| place.is_some()).all(is_it);
-        let keeps = !state.is_settled() && is_last && state.writers.iter().any(is_it);
-        let gone = if keeps { None } else { state.take_writer(client, handle) };
+        let is_last = state.writers.0.len() == 1 && state.writers.has(client, handle);
+        let keeps = !state.is_settled() && is_last;
+        let gone = if keeps { None } else { state.writers.take(client, handle) };
         drop(state);
         drop(gone);
         !keeps
@@ -34,8 +70,8 @@ impl CachedFile {
     /// A handle is gone, with its rank. If nobody else can write what is not written, it is lost.
     pub(crate) fn writes_no_more(&self, client: &Client, handle: Handle) {
         let mut state = self.state.lock();
-        let gone = state.take_writer(client, handle);
-        if state.writers.iter().all(Option::is_none) && !state.unwritten.is_empty() {
+        let gone = state.writers.take(client, handle);
+        if state.writers.is_empty() && !state.unwritten.is_empty() {
             state.lose(Errno::EIO, &self.retention);
             state.count(&self.waiting);
         }
@@ -46,28 +82,13 @@ impl CachedFile {
 
     /// Its shared mappings may be written, with a handle among others'. Whether somebody will be able to write it back.
     pub(crate) fn may_be_mapped(&self, client: &Client, handle: Handle) -> bool {
-        let mut state = self.state.lock();
-        if state.is_writer(client, handle) {
-            return true;
-        }
-        let Some(place) = state.writers.iter_mut().find(|place| place.is_none()) else { return false };
-        *place = Some((client.clone(), handle));
-        true
+        self.state.lock().writers.add(client, handle)
     }
 }
 
 impl State {
     /// Whether a handle is known to write.
     pub(super) fn is_writer(&self, client: &Client, handle: Handle) -> bool {
-        self.writers.iter().any(|place| is_writer(place, client, handle))
+        self.writers.has(client, handle)
     }
-
-    /// Takes out who writes with a handle.
-    fn take_writer(&mut self, client: &Client, handle: Handle) -> Option<(Client, Handle)> {
-        self.writers.iter_mut().find(|place| is_writer(place, client, handle)).and_then(Option::take)
-    }
-}
-
-fn is_writer(place: &Option<(Client, Handle)>, client: &Client, handle: Handle) -> bool {
-    place.as_ref().is_some_and(|(own, known)| own.owner() == client.owner() && *known == handle)
 }

@@ -115,6 +115,37 @@ fn what_is_written_to_a_mapping_is_seen_by_all_and_is_in_the_file_when_asked_for
     }
 }
 
+/// Each mapping keeps the file open that it was made with, so that many have it open to write.
+#[test]
+fn a_file_is_mapped_as_often_as_it_is_opened() {
+    const TIMES: u64 = 40;
+    let bench = bench(Some(Lease::Sole), &[1; PAGE as usize]);
+    let mapped: Vec<u64> = (0..TIMES)
+        .map(|_| {
+            let file = open(&bench);
+            let mapped = map(&bench, file, 1, SHARED);
+            assert_eq!(bench.call(nr::CLOSE, &[file]), 0);
+            mapped
+        })
+        .collect();
+    for (index, at) in mapped.iter().enumerate() {
+        assert!(poke(&bench, at + index as u64, &[index as u8 + 2]));
+    }
+    let last = mapped[mapped.len() - 1];
+    assert_eq!(bench.call(nr::MSYNC, &[last, PAGE, MS_SYNC]), 0);
+    let expected: Vec<u8> = (2..).take(TIMES as usize).collect();
+    assert_eq!(bench.world.lock().files[PATH.as_bytes()].get(..TIMES as usize), Some(&*expected));
+    // Whoever writes by calls goes on when most of them are gone.
+    let file = open(&bench);
+    for at in &mapped {
+        assert_eq!(bench.call(nr::MUNMAP, &[*at, PAGE]), 0);
+    }
+    bench.put(READ, &[99]);
+    assert_eq!(bench.call(nr::PWRITE64, &[file, MEMORY + READ, 1, 0]), 1);
+    assert_eq!(bench.call(nr::CLOSE, &[file]), 0);
+    assert_eq!(bench.world.lock().files[PATH.as_bytes()][0], 99);
+}
+
 #[test]
 fn what_is_written_by_calls_is_seen_in_mappings() {
     for lease in LEASES {

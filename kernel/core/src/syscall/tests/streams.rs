@@ -11,7 +11,7 @@ use proptest::prelude::{ProptestConfig, any, prop_assert, prop_oneof, proptest};
 use crate::abi::signal::SignalAction;
 use crate::errno::Errno;
 use crate::files::OPEN_FILE_BYTES;
-use crate::files::cache::KNOWN_FILE_BYTES;
+use crate::files::cache::{KNOWN_FILE_BYTES, WRITER_BYTES};
 use crate::files::flags;
 use crate::process::testing::{Bench, MEMORY, MEMORY_BYTES, READ_ONLY, pattern};
 
@@ -314,8 +314,8 @@ fn memory_for_objects_is_limited_and_comes_back() {
 fn open_files_take_memory_too() {
     let bench = Bench::new(&[("/work/a", b"abc")]);
     let quota = &bench.process.node.quota;
-    // Of a file at the I/O node, its path is kept, too, and what is known of it.
-    let shipped = block_bytes(7) + KNOWN_FILE_BYTES;
+    // Of a file at the I/O node, its path is kept, too, what is known of it, and who writes it.
+    let shipped = block_bytes(7) + KNOWN_FILE_BYTES + WRITER_BYTES;
     for (path, path_bytes) in [(bench.text(0, "/work/a"), shipped), (bench.text(100, "/dev/null"), 0)] {
         let before = quota.taken();
         assert_eq!(bench.call(nr::OPEN, &[path, 0, 0]), 3);
