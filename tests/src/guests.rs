@@ -157,6 +157,14 @@ pub fn mpich() -> PathBuf {
     crate::cluster::binaries().join("../mpich")
 }
 
+/// One of the programs that `cargo xtask file-suites` builds.
+#[must_use]
+pub fn file_suite(name: &str) -> PathBuf {
+    let path = crate::cluster::binaries().join("../file-suites/bin").join(name);
+    assert!(path.exists(), "no {}: build it first with `cargo xtask file-suites`", path.display());
+    path
+}
+
 /// Where `cargo xtask pmix` puts OpenPMIx.
 #[must_use]
 pub fn pmix() -> PathBuf {

@@ -26,6 +26,7 @@ mod debian;
 mod demo;
 mod document;
 mod figures;
+mod file_suites;
 mod guard;
 mod mpich;
 mod mutants;
@@ -67,6 +68,8 @@ enum Task {
     Openmpi,
     /// Build a static OpenPMIx in target/pmix, and its own tests in target/pmix-tests
     Pmix,
+    /// Build programs that others have published to try file systems with, in target/file-suites
+    FileSuites,
     /// Set up, build, and run the whole test suite
     Test(test::Options),
     /// Simulate whole clusters among faults, from seeds: service node, I/O nodes and nodes, the real code
@@ -107,6 +110,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::MpiSuite(options) => mpich::suite::run(&options),
         Task::Openmpi => setup::for_openmpi().and_then(|()| openmpi::run()),
         Task::Pmix => setup::for_openmpi().and_then(|()| pmix::run()),
+        Task::FileSuites => setup::for_build().and_then(|()| file_suites::ready()),
         Task::Test(options) => test::run(&options),
         Task::Simulate(options) => simulate::run(&options),
         Task::Mutants(options) => mutants::run(&options),

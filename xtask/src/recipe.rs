@@ -29,7 +29,7 @@ pub(crate) struct Recipe<'a> {
 /// A build that is under way.
 pub(crate) struct Build {
     /// Where it happens; gone afterwards.
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// What it said.
     log: PathBuf,
     /// Where the result goes.

@@ -10,7 +10,7 @@ use clap::Args;
 
 use self::reasons::Reasons;
 use crate::command::{cargo, root};
-use crate::{build, mpich, openmpi, pmix, setup, tidy};
+use crate::{build, file_suites, mpich, openmpi, pmix, setup, tidy};
 
 /// What to test.
 #[derive(Args)]
@@ -90,15 +90,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         .inspect_err(|error| eprintln!("xtask: {error:#}\nxtask: that ends it, once what is being built is"));
     let built = others.map_or(Ok(Ok(())), std::thread::JoinHandle::join);
     let (mut count, mut failures) = tested?;
-    built.map_err(|_| anyhow!("building MPICH and OpenPMIx panicked"))??;
+    built.map_err(|_| anyhow!("building what others wrote panicked"))??;
     if !options.host_only {
         clusters(options, &mut count, &mut failures)?;
     }
     conclude(&count, &failures)
 }
 
-/// Builds what guests of the cluster tests are made with that others wrote.
+/// Builds guests of the cluster tests that others wrote, and what guests are made with.
 fn others_sources() -> Result<()> {
+    file_suites::ready()?;
     mpich::suite::build_fast()?;
     pmix::ready().map(drop)
 }

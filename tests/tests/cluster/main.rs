@@ -29,6 +29,7 @@ mod exhaustion;
 mod explain;
 mod faults;
 mod file_errors;
+mod file_suites;
 mod frozen;
 mod fsx;
 mod full_disk;
