@@ -1,5 +1,6 @@
 //! The peer: Debian's Linux for virtual machines on the same QEMU machine, its init one of our measuring programs.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +15,9 @@ const PACKAGE: &str = "linux-image-cloud-amd64";
 /// The peer's processor: it clears and copies by words, as our kernel does. With `erms` Linux moves single bytes, which
 /// a real processor does many at a time, and each would count as an instruction.
 const PROCESSOR: &str = "max,erms=off,fsrm=off";
+
+/// As a node's, but with the timers Linux looks for when it boots.
+const MACHINE: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,dump-guest-core=off";
 
 /// A run of the peer.
 pub(crate) struct Guest<'a> {
@@ -57,6 +61,47 @@ pub(crate) fn run(guest: &Guest<'_>) -> Result<String> {
             .arg("-initrd")
             .arg(archive),
     )
+}
+
+/// QEMU with a machine of one processor that is as a node's, boots this and gives `init` these arguments; what else it
+/// has may follow.
+pub(super) fn like_a_node(kernel: &Path, archive: &Path, arguments: &str) -> Vec<OsString> {
+    let line = format!("console=ttyS0 quiet no_timer_check tsc=reliable panic=-1 -- {arguments}");
+    let mut command: Vec<OsString> = [
+        &["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"][..],
+        &["-machine", MACHINE, "-accel", "tcg,thread=single,tb-size=32"],
+        &["-cpu", "max", "-m", "256M", "-smp", "cpus=1", "-append", &line],
+    ]
+    .concat()
+    .into_iter()
+    .map(OsString::from)
+    .collect();
+    command.extend(["-kernel".into(), kernel.into(), "-initrd".into(), archive.into()]);
+    command
+}
+
+/// Files of drivers, by their names in a machine, once there is a [`kernel`].
+///
+/// # Errors
+/// If Debian's package lacks one.
+pub(super) fn modules(wanted: &[&str]) -> Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    let mut directories = vec![target().join("peer-linux/lib/modules")];
+    while let Some(directory) = directories.pop() {
+        let entries = std::fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() && !path.is_symlink() {
+                directories.push(path);
+            } else if name.strip_suffix(".ko").is_some_and(|stem| wanted.contains(&stem)) {
+                found.push((name, path));
+            }
+        }
+    }
+    if found.len() != wanted.len() {
+        bail!("Debian's kernel package lacks a driver of {wanted:?}: has {found:?}");
+    }
+    Ok(found)
 }
 
 /// Copies the files to a new directory and makes an archive of it.

@@ -2,7 +2,7 @@
 //! switch and the measuring program are the same as for the nodes; the kernel is another.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -10,7 +10,6 @@ use anyhow::{Context, Result, bail};
 use super::guest::compile;
 use super::linux;
 use crate::build::Built;
-use crate::command::target;
 
 /// Drivers of the network card; `tests/guests/c/peer.c` loads them.
 const MODULES: [&str; 8] = [
@@ -23,9 +22,6 @@ const MODULES: [&str; 8] = [
     "net_failover",
     "virtio_net",
 ];
-
-/// As a node's, but with the timers Linux looks for when it boots.
-const MACHINE: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,dump-guest-core=off";
 
 /// Longest that the two may take, from switching them on until both have stopped, seconds.
 const SECONDS_MAX: &str = "200";
@@ -43,7 +39,7 @@ struct Switch {
 pub(super) fn run(built: &Built, kind: &str, program: &Path, arguments: &str) -> Result<String> {
     let kernel = linux::kernel()?;
     let init = compile("peer")?;
-    let modules = modules()?;
+    let modules = linux::modules(&MODULES)?;
     let mut files = vec![("init", init.as_path()), ("program", program)];
     files.extend(modules.iter().map(|(name, path)| (name.as_str(), path.as_path())));
     // Paths of sockets must be short.
@@ -56,15 +52,11 @@ pub(super) fn run(built: &Built, kind: &str, program: &Path, arguments: &str) ->
         let (local, remote) = (at("sock"), at("sw"));
         let wire = format!("dgram,id=wire,local.type=unix,local.path={local},remote.type=unix,remote.path={remote}");
         let card = format!("virtio-net-pci,netdev=wire,mac={},romfile=,host_mtu=9000", mac(number));
-        let line =
-            format!("console=ttyS0 quiet no_timer_check tsc=reliable panic=-1 -- {number} {kind} /program {arguments}");
         let mut command = Command::new("timeout");
-        command.args([SECONDS_MAX, "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-no-reboot"]);
-        command.args(["-display", "none", "-machine", MACHINE, "-accel", "tcg,thread=single,tb-size=32"]);
-        command.args(["-cpu", "max", "-m", "256M", "-smp", "cpus=1", "-append", &line, "-netdev", &wire]);
-        command.args(["-device", &card, "-serial", &format!("file:{}", at("console"))]);
-        command.arg("-kernel").arg(&kernel).arg("-initrd").arg(&archive).stdin(Stdio::null());
-        command.spawn().context("cannot start timeout qemu-system-x86_64")
+        command.arg(SECONDS_MAX);
+        command.args(linux::like_a_node(&kernel, &archive, &format!("{number} {kind} /program {arguments}")));
+        command.args(["-netdev", &wire, "-device", &card, "-serial", &format!("file:{}", at("console"))]);
+        command.stdin(Stdio::null()).spawn().context("cannot start timeout qemu-system-x86_64")
     };
     let machines = [machine(0)?, machine(1)?];
     let mut said = String::new();
@@ -83,27 +75,6 @@ pub(super) fn run(built: &Built, kind: &str, program: &Path, arguments: &str) ->
 /// The Ethernet address of node `number`.
 fn mac(number: usize) -> String {
     format!("02:00:0a:40:00:{:02x}", number + 1)
-}
-
-/// The drivers' files.
-fn modules() -> Result<Vec<(String, PathBuf)>> {
-    let mut found = Vec::new();
-    let mut directories = vec![target().join("peer-linux/lib/modules")];
-    while let Some(directory) = directories.pop() {
-        let entries = std::fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))?;
-        for path in entries.flatten().map(|entry| entry.path()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if path.is_dir() && !path.is_symlink() {
-                directories.push(path);
-            } else if name.strip_suffix(".ko").is_some_and(|stem| MODULES.contains(&stem)) {
-                found.push((name, path));
-            }
-        }
-    }
-    if found.len() != MODULES.len() {
-        bail!("Debian's kernel package lacks a driver of {MODULES:?}: has {found:?}");
-    }
-    Ok(found)
 }
 
 impl Switch {
