@@ -1,6 +1,6 @@
 //! `cargo xtask file-suites`: programs that others have published to try file systems with, for nodes, in
-//! `target/file-suites/bin`: pjdfstest, which looks at what each call must and must not do, and fsx, which does all kinds
-//! of things to a file and looks at every byte. Both are crates, built statically.
+//! `target/file-suites/bin`: pjdfstest, which looks at what each call must and must not do, and fsx, which does all
+//! kinds of things to a file and looks at every byte. Both are crates, built statically.
 
 use anyhow::Result;
 

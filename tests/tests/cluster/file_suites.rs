@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use coppice_tests::Cluster;
 use coppice_tests::guests::file_suite;
 
-/// pjdfstest's tests of these calls, and of files of these kinds, want a FIFO, a socket or a device: names lead to regular
-/// files and directories (docs/linux.md).
+/// pjdfstest's tests of these calls, and of files of these kinds, want a FIFO, a socket or a device: names lead to
+/// regular files and directories (docs/linux.md).
 const CALLS_THAT_ARE_NOT: [&str; 2] = ["mkfifo", "mknod"];
 const KINDS_THAT_ARE_NOT: [&str; 4] = ["fifo", "socket", "block", "char"];
 

@@ -1,5 +1,5 @@
-//! Debian's Linux on a machine as a node's, with files of the host through NFS (nfs-ganesha, by a tap device) and through
-//! virtiofs (QEMU's daemon): what file calls of a node are held against.
+//! Debian's Linux on a machine as a node's, with files of the host through NFS (nfs-ganesha, by a tap device) and
+//! through virtiofs (QEMU's daemon): what file calls of a node are held against.
 //!
 //! Server, daemon and machine live in name spaces for processes and networks, and end with the first process in there.
 
@@ -175,8 +175,8 @@ fn ganesha(at: &Path) -> String {
     format!(
         "NFS_CORE_PARAM {{ Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; }}\n\
          NFSv4 {{ Graceless = true; RecoveryBackend = fs; RecoveryRoot = {}; Only_Numeric_Owners = true; }}\n\
-         EXPORT {{ Export_Id = 1; Path = {}; Pseudo = /files; Access_Type = RW; Squash = No_Root_Squash; SecType = sys; \
-         Protocols = 4; Transports = TCP; FSAL {{ Name = VFS; }} }}\n\
+         EXPORT {{ Export_Id = 1; Path = {}; Pseudo = /files; Access_Type = RW; Squash = No_Root_Squash; \
+         SecType = sys; Protocols = 4; Transports = TCP; FSAL {{ Name = VFS; }} }}\n\
          LOG {{ Default_Log_Level = WARN; }}\n",
         recovery.display(),
         files.display()

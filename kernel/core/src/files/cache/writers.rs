@@ -8,8 +8,8 @@ use super::file::{CachedFile, State};
 use crate::errno::Errno;
 use crate::ship::Client;
 
-/// What a file that is open to be written is charged with for its place among [`Writers`], bytes: half of their table may
-/// be empty.
+/// What a file that is open to be written is charged with for its place among [`Writers`], bytes: half of their table
+/// may be empty.
 pub(crate) const WRITER_BYTES: usize = 2 * size_of::<(Client, Handle)>();
 
 /// Handles that a file is open to be written with, by whose they are. There are no more of them than open files.
