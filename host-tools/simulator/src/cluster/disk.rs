@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use coppice_io_node::machine::{Answer, CallId, PlaceId};
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::ship::{Call, FileStatus, Handle, Reply};
+use coppice_protocol::ship::{Call, FileStatus, Handle, Keeping, Location, Reply};
 use coppice_storage::{Storage, StorageError};
 
 use super::programs;
-use super::shared_files::{SharedFiles, number_of};
+use super::shared_files::{SharedFiles, name_of, number_of};
 use crate::random::Random;
 
 const ENOENT: u16 = 2;
@@ -128,7 +128,12 @@ impl Disk {
     /// Does a call on a shared file.
     fn share(&mut self, place: PlaceId, rank: Rank, call: &Call, given: &[u8], now_ns: u64) -> Option<Answer> {
         let job = self.jobs.get_mut(&place)?;
+        let name = |at: &Location| name_of(at.path.as_bytes());
         let file = match call {
+            Call::Stat { at, .. } => return Some(of_plain(self.shared.look(job.id, name(at)?))),
+            Call::Rename { from, to, .. } => {
+                return Some(of_plain(self.shared.rename(job.id, name(from)?, name(to)?)));
+            }
             Call::Open { at, .. } => {
                 let number = number_of(at.path.as_bytes())?;
                 let last = job.handles.entry(rank).or_insert(HANDLES_FROM);
@@ -232,6 +237,13 @@ impl Disk {
         let is_over = self.jobs.get(&place).is_some_and(|job| job.is_dropped && job.busy == 0);
         is_over.then(|| self.jobs.remove(&place)).map(|_| place)
     }
+}
+
+/// An answer to a call on a plain path, which is kept if it may be.
+fn of_plain(reply: Reply) -> Answer {
+    let keeping = Keeping { number: 0, is_plain: true, attributes: true };
+    let reply = reply.into_known().map_or_else(|reply| *reply, |known| Reply::Known(keeping, known));
+    (reply, Vec::new())
 }
 
 /// Does something with objects.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use coppice_protocol::ids::JobId;
 use coppice_protocol::ship::{Call, FileStatus, Reply, Timestamp};
 
-use super::sharing::SharedFile;
+use super::sharing::{NAMES, SharedFile};
 
 /// The directory of such files.
 const DIRECTORY: &str = "/shared/";
@@ -15,6 +15,7 @@ const DEVICE: u64 = 0xf17e;
 /// Linux takes a file's times from its tick, ns.
 const TICK_NS: u64 = 4_000_000;
 
+const ENOENT: u16 = 2;
 const EINVAL: u16 = 22;
 const ENOSYS: u16 = 38;
 
@@ -25,9 +26,28 @@ struct File {
     changed_ns: u64,
 }
 
+/// What is on the host.
+#[derive(Debug, Default)]
+struct Files {
+    open: BTreeMap<(JobId, u64), File>,
+    /// Which name a job's named file has, if not the first.
+    names: BTreeMap<JobId, u64>,
+}
+
 /// See this module.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SharedFiles(Arc<Mutex<BTreeMap<(JobId, u64), File>>>);
+pub(super) struct SharedFiles(Arc<Mutex<Files>>);
+
+/// Which of the names that the named file goes through a path is.
+pub(super) fn name_of(path: &[u8]) -> Option<u64> {
+    let name = std::str::from_utf8(path).ok()?.strip_prefix(DIRECTORY)?.strip_prefix('n')?.parse().ok()?;
+    (name < NAMES).then_some(name)
+}
+
+/// The path of such a name.
+pub(super) fn path_of(name: u64) -> String {
+    format!("{DIRECTORY}n{}", name % NAMES)
+}
 
 /// Which of them a path names.
 pub(super) fn number_of(path: &[u8]) -> Option<u64> {
@@ -74,7 +94,7 @@ impl File {
 }
 
 impl SharedFiles {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(JobId, u64), File>> {
+    fn lock(&self) -> MutexGuard<'_, Files> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -82,13 +102,13 @@ impl SharedFiles {
     pub(super) fn open(&self, which: (JobId, u64), now_ns: u64) -> FileStatus {
         let (created_ns, changed_ns) = (tick(now_ns), tick(now_ns));
         let new = || File { bytes: Vec::new(), created_ns, changed_ns };
-        self.lock().entry(which).or_insert_with(new).status(which)
+        self.lock().open.entry(which).or_insert_with(new).status(which)
     }
 
     /// Does something with an open one.
     pub(super) fn call(&self, which: (JobId, u64), call: &Call, given: &[u8], now_ns: u64) -> (Reply, Vec<u8>) {
         let mut files = self.lock();
-        let file = files.entry(which).or_default();
+        let file = files.open.entry(which).or_default();
         let mut bulk = Vec::new();
         let before = file.bytes.len();
         let reply = match call {
@@ -112,6 +132,28 @@ impl SharedFiles {
 
     /// What is in one.
     pub(super) fn bytes(&self, job: JobId, file: SharedFile) -> Vec<u8> {
-        self.lock().get(&(job, file as u64)).map(|file| file.bytes.clone()).unwrap_or_default()
+        self.lock().open.get(&(job, file as u64)).map(|file| file.bytes.clone()).unwrap_or_default()
+    }
+
+    /// Which name the named file has.
+    pub(super) fn name(&self, job: JobId) -> u64 {
+        self.lock().names.get(&job).copied().unwrap_or(0)
+    }
+
+    /// What is at one of the names.
+    pub(super) fn look(&self, job: JobId, name: u64) -> Reply {
+        if self.name(job) != name {
+            return Reply::Failed(ENOENT);
+        }
+        Reply::Status(File::default().status((job, SharedFile::Named as u64)))
+    }
+
+    /// Gives the named file another name.
+    pub(super) fn rename(&self, job: JobId, from: u64, to: u64) -> Reply {
+        if self.name(job) != from {
+            return Reply::Failed(ENOENT);
+        }
+        self.lock().names.insert(job, to);
+        Reply::Done
     }
 }

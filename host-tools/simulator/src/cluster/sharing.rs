@@ -1,5 +1,5 @@
 //! What ranks of a job do to files that all of them use, as it follows from their script: which is opened when, and
-//! what is read, written, appended and cut. Everything that is written says who wrote it and as which one of his, so
+//! what is read, written, appended, cut and renamed. Everything that is written says who wrote it and as which one of his, so
 //! that who reads it knows how old it is.
 
 use super::queue::MILLISECOND_NS;
@@ -21,6 +21,10 @@ const WRITES_PER_MILLE: u64 = 600;
 pub(super) const LOG_BYTES_MAX: u64 = 0x2000;
 /// Bytes of an entry of the log.
 pub(super) const ENTRY_BYTES: u64 = 16;
+/// Every so-many-th job only gives a file other names, and looks at them.
+const NAMES_EVERY: u64 = 4;
+/// Names that a file goes through.
+pub(super) const NAMES: u64 = 3;
 
 const O_RDWR: u64 = 0o2;
 const O_CREAT: u64 = 0o100;
@@ -35,11 +39,13 @@ pub(super) enum SharedFile {
     Log,
     /// The first rank cuts it and lets it grow, all look how long it is.
     Length,
+    /// The first rank gives it one of [`NAMES`] after the other, all look at these. Nobody opens it.
+    Named,
 }
 
 impl SharedFile {
     /// All of them.
-    pub(super) const ALL: [Self; 3] = [Self::Records, Self::Log, Self::Length];
+    pub(super) const ALL: [Self; 4] = [Self::Records, Self::Log, Self::Length, Self::Named];
 }
 
 /// Something that a rank does. What it writes has a number, higher than all that it has written before.
@@ -55,6 +61,10 @@ pub(super) enum Deed {
     ReadLog,
     Cut(u64),
     LookAtLength,
+    /// Gives the named file its next name; how often by then.
+    Rename(u64),
+    /// Looks whether there is something of that name.
+    LookAtName(u64),
     Sync,
     Close,
 }
@@ -107,14 +117,13 @@ impl Sharing {
         if round >= self.rounds {
             return None;
         }
-        let chance = |of: u64| Random::new(self.mark << 32 ^ u64::from(rank) << 16 ^ of);
-        let mut of_round = chance(round * DEEDS);
-        let file = SharedFile::ALL[[0, 0, 1, 2][of_round.length(0, 3)]];
-        let writes = of_round.chance(WRITES_PER_MILLE) && (file != SharedFile::Length || rank == 0);
-        let mut random = chance(at + 0x8000);
+        let (file, writes) = self.round(rank, round);
+        let mut random = self.chance(rank, at + 0x8000);
         let number = at + 1;
         Some(match at % DEEDS {
-            0 | 3 | 5 => Deed::Pause(random.delay(self.pause_ns)),
+            0 => Deed::Pause(random.delay(self.pause_ns)),
+            1 | 3 | 5 | 7 | 8 if file == SharedFile::Named => Deed::LookAtName(random.between(0, NAMES - 1)),
+            3 | 5 => Deed::Pause(random.delay(self.pause_ns)),
             1 => {
                 let writing = if writes { O_RDWR } else { 0 };
                 let appending = if file == SharedFile::Log { O_APPEND } else { 0 };
@@ -133,9 +142,34 @@ impl Sharing {
                     (SharedFile::Log, false) => Deed::ReadLog,
                     (SharedFile::Length, true) => Deed::Cut(number),
                     (SharedFile::Length, false) => Deed::LookAtLength,
+                    (SharedFile::Named, true) => {
+                        Deed::Rename(1 + (0..at).filter(|before| self.renames(*before)).count() as u64)
+                    }
+                    (SharedFile::Named, false) => Deed::LookAtName(random.between(0, NAMES - 1)),
                 }
             }
         })
+    }
+
+    fn chance(&self, rank: u32, of: u64) -> Random {
+        Random::new(self.mark << 32 ^ u64::from(rank) << 16 ^ of)
+    }
+
+    /// Which file a rank uses in a round, and whether it writes.
+    fn round(&self, rank: u32, round: u64) -> (SharedFile, bool) {
+        let mut random = self.chance(rank, round * DEEDS);
+        // A node looks a few times before it keeps what it is told: some jobs do nothing else.
+        let is_of_names = self.mark.is_multiple_of(NAMES_EVERY);
+        let file = SharedFile::ALL[[0, 0, 1, 2, 3][if is_of_names { 4 } else { random.length(0, 4) }]];
+        let is_of_first = matches!(file, SharedFile::Length | SharedFile::Named);
+        (file, random.chance(WRITES_PER_MILLE) && (!is_of_first || rank == 0))
+    }
+
+    /// Whether what the first rank does as its `at`th thing is [`Deed::Rename`].
+    fn renames(&self, at: u64) -> bool {
+        self.round(0, at / DEEDS) == (SharedFile::Named, true)
+            && matches!(at % DEEDS, 2 | 4 | 6)
+            && self.chance(0, at + 0x8000).chance(WRITES_PER_MILLE)
     }
 }
 

@@ -6,9 +6,12 @@ use coppice_hal::user::UserExit;
 use coppice_protocol::syscalls as nr;
 
 use super::super::checkers::{Found, ShareNote};
+use super::super::shared_files::path_of;
 use super::super::sharing::{Deed, ENTRY_BYTES, LOG_BYTES_MAX, SharedFile, length_of, word};
 use super::memory::{LINE, MESSAGE};
 use super::{Actor, CALL_FAILED, Facts, HERE, Step, Stepped};
+
+const ENOENT: i64 = 2;
 
 /// Where stat(2) puts a file's length, and how much it puts, bytes.
 const LENGTH_AT: usize = 48;
@@ -54,6 +57,15 @@ impl Actor<'_> {
             Deed::ReadLog => (nr::PREAD64, [file, MESSAGE, LOG_BYTES_MAX, 0]),
             Deed::Cut(number) => (nr::FTRUNCATE, [file, length_of(number), 0, 0]),
             Deed::LookAtLength => (nr::FSTAT, [file, MESSAGE, 0, 0]),
+            Deed::Rename(number) => {
+                let from = self.put_path_text(&path_of(number - 1))?;
+                self.put_line(format!("{}\0", path_of(number)).as_bytes())?;
+                (nr::RENAMEAT, [HERE, from, HERE, LINE])
+            }
+            Deed::LookAtName(name) => {
+                let path = self.put_path_text(&path_of(name))?;
+                (nr::NEWFSTATAT, [HERE, path, MESSAGE, 0])
+            }
             Deed::Sync => (nr::FSYNC, [file, 0, 0, 0]),
             Deed::Close => (nr::CLOSE, [file, 0, 0, 0]),
         };
@@ -66,7 +78,8 @@ impl Actor<'_> {
     pub(super) fn shared(&mut self, facts: &Facts) -> Stepped {
         let (rank, gave) = (facts.rank, self.regs.rax.cast_signed());
         let Some(deed) = self.deed(facts) else { return Ok(self.exit(CALL_FAILED)) };
-        if self.has_failed() {
+        let is_missing = matches!(deed, Deed::LookAtName(_)) && gave == -ENOENT;
+        if self.has_failed() && !is_missing {
             self.observed.shares(rank, facts.script.sharing, ShareNote::Fails(deed, gave));
             return Ok(self.exit(CALL_FAILED));
         }
@@ -85,6 +98,7 @@ impl Actor<'_> {
                 let length = status.get(LENGTH_AT..LENGTH_AT + 8).and_then(|bytes| bytes.try_into().ok());
                 Found::Length(length.map_or(u64::MAX, u64::from_le_bytes))
             }
+            Deed::LookAtName(_) => Found::Name(!is_missing),
             _ => Found::Nothing,
         };
         if let Deed::Open(..) = deed {

@@ -1,6 +1,7 @@
 //! Files that the ranks of a job share are what POSIX says of them, call by call: what a call has written every call
 //! reads that begins later, what one call has read no later one reads older, and nobody reads what nobody has written.
-//! Calls that overlap may be in either order. So are appends, of which each is there once, and lengths.
+//! Calls that overlap may be in either order. So are appends, of which each is there once, lengths, and the names that
+//! a file is given.
 //!
 //! What a rank has written and its node could not hand on may be gone, if that was said: to the rank, by a call that
 //! failed, or by its end. So what is older than it must be counts only once its writer came to his end, all calls of
@@ -12,7 +13,7 @@ use coppice_protocol::ids::{JobId, NodeId};
 
 use crate::checkers::Violation;
 use crate::cluster::shared_files::SharedFiles;
-use crate::cluster::sharing::{Deed, SharedFile, Sharing, length_of, word};
+use crate::cluster::sharing::{Deed, NAMES, SharedFile, Sharing, length_of, word};
 
 /// What a call found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(in crate::cluster) enum Found {
     Nothing,
     Words(Vec<u64>),
     Length(u64),
+    /// Whether there is something of that name.
+    Name(bool),
 }
 
 /// Who does something: a rank of a job, on this node if that is known.
@@ -45,6 +48,7 @@ struct Least {
     log: Vec<u64>,
     appended: BTreeSet<u64>,
     length: u64,
+    renamed: u64,
 }
 
 #[derive(Debug, Default)]
@@ -59,6 +63,9 @@ struct Job {
     log: Vec<u64>,
     /// The number of the length.
     length: u64,
+    /// How often the named file was renamed at least, and at most.
+    renamed: u64,
+    renaming: u64,
     /// What is being read.
     reads: BTreeMap<u32, Least>,
     nodes: BTreeMap<u32, NodeId>,
@@ -119,7 +126,8 @@ impl Shares {
     /// A rank's end is told that came by itself: all that it has written is on the host.
     pub(in crate::cluster) fn ended(&mut self, job: JobId, rank: u32, files: &SharedFiles) {
         let Some(of) = self.jobs.get(&job).filter(|of| of.is_well(rank)) else { return };
-        let what = of.what_is_lost(rank, |file| files.bytes(job, file));
+        let what =
+            of.what_is_lost(rank, |file| files.bytes(job, file)).or_else(|| of.name_is_lost(rank, files.name(job)));
         self.found.extend(what.map(|what| Violation::new(format!("rank {rank} of job {job} has ended, and {what}"))));
     }
 
@@ -169,6 +177,10 @@ impl Job {
                 let (log, appended) = (self.log.clone(), self.appended.clone());
                 self.reads.insert(rank, Least { log, appended, ..Least::default() });
             }
+            Deed::Rename(number) => self.renaming = self.renaming.max(number),
+            Deed::LookAtName(_) => {
+                self.reads.insert(rank, Least { renamed: self.renamed, ..Least::default() });
+            }
             Deed::LookAtLength => {
                 self.reads.insert(rank, Least { length: self.length, ..Least::default() });
             }
@@ -182,6 +194,8 @@ impl Job {
             (Deed::Write(number), _) => drop(self.words.insert(rank, vec![number; self.sharing.words as usize])),
             (Deed::Append(number), _) => drop(self.appended.insert(word(rank, number))),
             (Deed::Cut(number), _) => self.length = number,
+            (Deed::Rename(number), _) => self.renamed = self.renamed.max(number),
+            (Deed::LookAtName(name), Found::Name(is_there)) => return self.has_seen_name(rank, name, is_there),
             (Deed::Read(of), Found::Words(words)) => return self.has_read(rank, of, &words),
             (Deed::ReadLog, Found::Words(words)) => return self.has_read_log(rank, &words),
             (Deed::LookAtLength, Found::Length(length)) => return self.has_seen_length(rank, length),
@@ -255,6 +269,18 @@ impl Job {
         Ok(rank != 0 && number > 0)
     }
 
+    fn has_seen_name(&mut self, rank: u32, name: u64, is_there: bool) -> Result<bool, String> {
+        let least = self.reads.remove(&rank).unwrap_or_default().renamed;
+        let Some(number) = (least..=self.renaming).find(|number| (number % NAMES == name) == is_there) else {
+            let (what, most) = (if is_there { "something" } else { "nothing" }, self.renaming);
+            return Err(format!(
+                "rank {rank} finds {what} of name {name}, of a file that got {least} to {most} others"
+            ));
+        };
+        self.renamed = self.renamed.max(number);
+        Ok(rank != 0 && number > 0)
+    }
+
     /// What a rank has written that is not on the host.
     fn what_is_lost(&self, rank: u32, bytes: impl Fn(SharedFile) -> Vec<u8>) -> Option<String> {
         let log = entries(&words_of(&bytes(SharedFile::Log)));
@@ -273,6 +299,12 @@ impl Job {
             }
             None => None,
         }
+    }
+
+    /// Another name than the last one that the first rank gave.
+    fn name_is_lost(&self, rank: u32, name: u64) -> Option<String> {
+        let is_lost = rank == 0 && name != self.renamed % NAMES;
+        is_lost.then(|| format!("a file has name {name}, which got {} others", self.renamed))
     }
 
     /// It came to its end, and nothing failed on its node.
