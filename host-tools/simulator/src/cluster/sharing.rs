@@ -1,6 +1,6 @@
 //! What ranks of a job do to files that all of them use, as it follows from their script: which is opened when, and
-//! what is read, written, appended, cut and renamed. Everything that is written says who wrote it and as which one of his, so
-//! that who reads it knows how old it is.
+//! what is read, written, appended, cut and renamed. Everything that is written says who wrote it and as which one of
+//! his, so that who reads it knows how old it is.
 
 use super::queue::MILLISECOND_NS;
 use super::world::World;
