@@ -8,9 +8,11 @@ use super::file::{CachedFile, State};
 use crate::errno::Errno;
 use crate::ship::Client;
 
-/// What a file that is open to be written is charged with for its place among [`Writers`], bytes: half of their table
-/// may be empty.
-pub(crate) const WRITER_BYTES: usize = 2 * size_of::<(Client, Handle)>();
+/// The table of [`Writers`] has room for so many times as many as there are, at most.
+const ROOM: usize = 4;
+
+/// What a file that is open to be written is charged with for its place among [`Writers`], bytes.
+pub(crate) const WRITER_BYTES: usize = ROOM * size_of::<(Client, Handle)>();
 
 /// Handles that a file is open to be written with, by whose they are. There are no more of them than open files.
 #[derive(Default)]
@@ -45,7 +47,16 @@ impl Writers {
     }
 
     fn take(&mut self, client: &Client, handle: Handle) -> Option<(Client, Handle)> {
-        self.place(client.owner(), handle).ok().map(|place| self.0.remove(place))
+        let taken = self.place(client.owner(), handle).ok().map(|place| self.0.remove(place));
+        if self.0.capacity() > ROOM * self.0.len() {
+            let mut smaller = Vec::new();
+            // Who gives memory back finds some, or the next one does.
+            if smaller.try_reserve_exact(self.0.len()).is_ok() {
+                smaller.append(&mut self.0);
+                self.0 = smaller;
+            }
+        }
+        taken
     }
 }
 
@@ -78,6 +89,13 @@ impl CachedFile {
         drop(state);
         drop(gone);
         self.changed.wake_all();
+    }
+
+    /// How many write it, and for how many there is room.
+    #[cfg(test)]
+    pub(crate) fn writers_and_room(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.writers.0.len(), state.writers.0.capacity())
     }
 
     /// Its shared mappings may be written, with a handle among others'. Whether somebody will be able to write it back.

@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -12,7 +13,7 @@ use coppice_protocol::syscalls as nr;
 use proptest::prelude::{Strategy, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 use crate::errno::Errno;
-use crate::files::flags;
+use crate::files::{Shipped, flags};
 use crate::limits::JOB_UNWRITTEN_BYTES_MAX;
 use crate::memory::FileChange;
 use crate::process::testing::{Bench, MEMORY, order, pattern};
@@ -294,6 +295,25 @@ fn of_many_handles_each_writes_later_and_nothing_is_lost_with_them() {
         assert_eq!(bench.call(nr::CLOSE, &[file]), 0);
     }
     assert_eq!(bench.file(PATH), (0..40).collect::<Vec<u8>>());
+}
+
+/// What was charged for a handle is not kept when it is gone: many may have been open of each of many files.
+#[test]
+fn of_handles_that_are_gone_nothing_is_kept() {
+    let bench = bench(Lease::Sole, b"");
+    let files: Vec<u64> = (0..300).map(|_| open(&bench, flags::O_RDWR)).collect();
+    let first = bench.process.files.lock().get(files[0] as i32).expect("open");
+    let cached = Arc::clone(first.as_shipped().and_then(Shipped::cached).expect("known"));
+    let (writers, room) = cached.writers_and_room();
+    assert!(writers == 300 && room <= 2 * writers, "room for {room}");
+    for (index, file) in files.iter().enumerate().rev() {
+        assert_eq!(bench.call(nr::CLOSE, &[*file]), 0);
+        let (writers, room) = cached.writers_and_room();
+        // The first is held here.
+        assert!(writers == index.max(1) && room <= 4 * writers, "{writers}, and room for {room}");
+    }
+    drop(first);
+    assert_eq!(cached.writers_and_room(), (0, 0));
 }
 
 /// All files of a job together, each of which has little.
