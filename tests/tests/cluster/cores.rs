@@ -1,5 +1,6 @@
 //! Nodes of several cores: which of them a rank has, where its threads run, and that an idle one costs nothing.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coppice_protocol::control::{Exit, ToIoNode, ToNode};
@@ -197,7 +198,7 @@ fn an_idle_node_of_2_cores_executes_nothing() {
 }
 
 /// What a node says of itself is not taken at its word: its machine hardly ever wakes up, and whoever looks finds its
-/// cores halted.
+/// cores halted, and each of its threads asleep.
 #[test]
 fn a_machine_of_an_idle_node_of_2_cores_sleeps() {
     let cluster = cluster_of(1, 2);
@@ -208,15 +209,20 @@ fn a_machine_of_an_idle_node_of_2_cores_sleeps() {
     let waits = waits(pid) - before;
     assert!(waits <= IDLE_WAITS_MAX, "waited {waits} times in {IDLE_S} s");
     let mut monitor = Monitor::of_node(&cluster, 0);
-    let mut halted = [0; 2];
+    let (mut halted, mut awake) = ([0; 2], BTreeMap::new());
     for _ in 0..LOOKS {
         std::thread::sleep(Duration::from_millis(20));
+        for thread in threads(pid).filter(|thread| field(thread, "State:").is_some_and(|state| state.starts_with('R')))
+        {
+            *awake.entry(field(&thread, "Pid:").map(str::to_owned)).or_insert(0) += 1;
+        }
         let now = monitor.halted();
         assert_eq!(now.len(), halted.len());
         halted.iter_mut().zip(now).for_each(|(halted, now)| *halted += u64::from(now));
     }
     // One that spins never is.
     assert!(halted.iter().all(|halted| *halted > LOOKS / 2), "halted {halted:?} of {LOOKS} times");
+    assert!(awake.values().all(|awake| *awake < LOOKS / 2), "awake {awake:?} of {LOOKS} times");
 }
 
 fn both_cores_do_something(cluster: &Cluster) {
@@ -226,12 +232,16 @@ fn both_cores_do_something(cluster: &Cluster) {
 
 /// How often the threads of a process have waited for something.
 fn waits(pid: u32) -> u64 {
+    threads(pid).filter_map(|thread| field(&thread, "voluntary_ctxt_switches:")?.parse::<u64>().ok()).sum()
+}
+
+/// What the host says of each thread of a process.
+fn threads(pid: u32) -> impl Iterator<Item = String> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
     // A thread may end meanwhile.
-    let statuses = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
-    let of_thread = |status: String| {
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-        line.trim().parse::<u64>().ok()
-    };
-    statuses.filter_map(of_thread).sum()
+    threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok())
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
