@@ -19,6 +19,11 @@ const PROCESSOR: &str = "max,erms=off,fsrm=off";
 /// As a node's, but with the timers Linux looks for when it boots.
 const MACHINE: &str = "q35,usb=off,sata=off,smbus=off,smm=off,vmport=off,dump-guest-core=off";
 
+/// Drivers of virtio devices, in the order in which they are loaded, and then those of the network card.
+pub(super) const VIRTIO: [&str; 5] =
+    ["virtio_ring", "virtio", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci"];
+pub(super) const CARD: [&str; 3] = ["failover", "net_failover", "virtio_net"];
+
 /// A run of the peer.
 pub(crate) struct Guest<'a> {
     /// Its file system: names, and the host's files to copy there. The one named `init` is started.

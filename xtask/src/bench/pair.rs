@@ -11,18 +11,6 @@ use super::guest::compile;
 use super::linux;
 use crate::build::Built;
 
-/// Drivers of the network card; `tests/guests/c/peer.c` loads them.
-const MODULES: [&str; 8] = [
-    "virtio_ring",
-    "virtio",
-    "virtio_pci_modern_dev",
-    "virtio_pci_legacy_dev",
-    "virtio_pci",
-    "failover",
-    "net_failover",
-    "virtio_net",
-];
-
 /// Longest that the two may take, from switching them on until both have stopped, seconds.
 const SECONDS_MAX: &str = "200";
 
@@ -39,7 +27,7 @@ struct Switch {
 pub(super) fn run(built: &Built, kind: &str, program: &Path, arguments: &str) -> Result<String> {
     let kernel = linux::kernel()?;
     let init = compile("peer")?;
-    let modules = linux::modules(&MODULES)?;
+    let modules = linux::modules(&[&linux::VIRTIO[..], &linux::CARD].concat())?;
     let mut files = vec![("init", init.as_path()), ("program", program)];
     files.extend(modules.iter().map(|(name, path)| (name.as_str(), path.as_path())));
     // Paths of sockets must be short.

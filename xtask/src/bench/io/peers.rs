@@ -4,6 +4,7 @@
 //! Server, daemon and machine live in name spaces for processes and networks, and end with the first process in there.
 
 use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,20 +16,8 @@ use super::super::linux;
 /// Longest that one may take, seconds.
 const SECONDS_MAX: &str = "200";
 
-const VIRTIO: [&str; 5] = ["virtio_ring", "virtio", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci"];
-const NFS: [&str; 11] = [
-    "failover",
-    "net_failover",
-    "virtio_net",
-    "sunrpc",
-    "grace",
-    "lockd",
-    "netfs",
-    "fscache",
-    "nfs",
-    "dns_resolver",
-    "nfsv4",
-];
+/// Drivers, beside those of virtio: with NFS those of the network card go before.
+const NFS: [&str; 8] = ["sunrpc", "grace", "lockd", "netfs", "fscache", "nfs", "dns_resolver", "nfsv4"];
 const VIRTIOFS: [&str; 2] = ["fuse", "virtiofs"];
 
 /// Debian's programs.
@@ -45,15 +34,35 @@ const VIRTIOFS_MOUNT: &str = "- virtiofs files rw";
 const TAP_UP: &str =
     "#!/bin/sh\nbusybox ip address add 192.0.2.1/24 dev \"$1\" && busybox ip link set \"$1\" mtu 9000 up\n";
 
-/// In a directory of its own; what comes after that is the machine.
+/// Outside the name spaces: the time there is, in seconds, a directory to remove in the end, what runs inside, and what
+/// that is given. Ctrl-C at a terminal is meant for all processes there; these end when their input does.
+const OUTSIDE: &str = r#"
+trap "" HUP INT TERM
+seconds=$1 directory=$2 inside=$3
+shift 3
+timeout --kill-after=5 "$seconds" unshare --fork --pid --kill-child --mount-proc --net \
+    /bin/sh -c "$inside" peer "$directory" "$@"
+status=$?
+[ "$status" = 0 ] || cat -- "$directory/server.log" >&2
+rm -rf -- "$directory"
+exit "$status"
+"#;
+
+/// Inside: the directory, the server, and the machine. When the input ends, all of it does.
+const BEGIN: &str = r#"
+cd "$1" || exit 1
+server=$2
+shift 2
+exec 3<&0
+(cat >/dev/null; kill -KILL -1) <&3 &
+"#;
 const WITH_NFS: &str = r#"
-cd "$1" && shift && busybox ip link set lo up || exit 1
-ganesha.nfsd -F -f "$PWD/ganesha.conf" -L "$PWD/server.log" -p "$PWD/ganesha.pid" </dev/null >server.log 2>&1 &
+busybox ip link set lo up || exit 1
+"$server" -F -f "$PWD/ganesha.conf" -L "$PWD/server.log" -p "$PWD/ganesha.pid" </dev/null >server.log 2>&1 &
 "$@" </dev/null
 "#;
 const WITH_VIRTIOFS: &str = r#"
-cd "$1" && shift || exit 1
-/usr/lib/qemu/virtiofsd --socket-path="$PWD/daemon" -o source="$PWD/files" -o cache=auto </dev/null >server.log 2>&1 &
+"$server" --socket-path="$PWD/daemon" -o source="$PWD/files" -o cache=auto </dev/null >server.log 2>&1 &
 turns=0
 until [ -S daemon ]; do
     turns=$((turns + 1))
@@ -100,11 +109,10 @@ impl Peer {
     fn measure(self, program: &Path, arguments: &str) -> Result<String> {
         let kernel = linux::kernel()?;
         let init = compile("peer_files")?;
-        let (drivers, mount, script): (&[&str], _, _) = match self {
-            Self::Nfs => (&NFS, NFS_MOUNT, WITH_NFS),
-            Self::Virtiofs => (&VIRTIOFS, VIRTIOFS_MOUNT, WITH_VIRTIOFS),
+        let (drivers, mount, server, script) = match self {
+            Self::Nfs => ([&linux::VIRTIO[..], &linux::CARD, &NFS].concat(), NFS_MOUNT, GANESHA, WITH_NFS),
+            Self::Virtiofs => ([&linux::VIRTIO[..], &VIRTIOFS].concat(), VIRTIOFS_MOUNT, VIRTIOFSD, WITH_VIRTIOFS),
         };
-        let drivers = [&VIRTIO[..], drivers].concat();
         let modules = linux::modules(&drivers)?;
         let mut files = vec![("init", init.as_path()), ("program", program)];
         files.extend(modules.iter().map(|(name, path)| (name.as_str(), path.as_path())));
@@ -114,15 +122,19 @@ impl Peer {
         linux::pack(&files, &at.join("archive"), &archive)?;
         self.prepare(at)?;
         let arguments = format!("{} {mount} /program {arguments}", drivers.join(","));
-        let mut command = Command::new("timeout");
-        command.args(["--kill-after=5", SECONDS_MAX, "unshare", "--fork", "--pid", "--kill-child", "--mount-proc"]);
-        command.args(["--net", "/bin/sh", "-c", script, "peer"]).arg(at);
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", OUTSIDE, "peer", SECONDS_MAX]).arg(at).arg([BEGIN, script].concat()).arg(server);
         command.args(linux::like_a_node(&kernel, &archive, &arguments)).args(self.devices(at));
-        let ran = command.args(["-serial", "stdio"]).stdin(Stdio::null()).output().context("cannot start timeout")?;
+        command.args(["-serial", "stdio"]).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot start /bin/sh")?;
+        // Until it has ended; or this process has, and then that ends, too.
+        let input = child.stdin.take();
+        let ran = child.wait_with_output().context("cannot wait for the machine")?;
+        drop(input);
         let said = String::from_utf8_lossy(&ran.stdout).into_owned();
         if !ran.status.success() || said.contains("peer:") {
-            let log = std::fs::read_to_string(at.join("server.log")).unwrap_or_default();
-            bail!("{}: {said}{}{log}", ran.status, String::from_utf8_lossy(&ran.stderr));
+            bail!("{}: {said}{}", ran.status, String::from_utf8_lossy(&ran.stderr));
         }
         Ok(said)
     }
