@@ -150,10 +150,12 @@ impl SharedFiles {
 
     /// Gives the named file another name.
     pub(super) fn rename(&self, job: JobId, from: u64, to: u64) -> Reply {
-        if self.name(job) != from {
+        let mut files = self.lock();
+        let name = files.names.entry(job).or_default();
+        if *name != from {
             return Reply::Failed(ENOENT);
         }
-        self.lock().names.insert(job, to);
+        *name = to;
         Reply::Done
     }
 }
