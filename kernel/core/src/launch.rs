@@ -378,7 +378,7 @@ async fn run(process: &Arc<Process>, switch: &KillSwitch) -> Ran {
     }
     // What it wrote is there when its end is heard of, or its end says that it is not: whoever ends it does not wait
     // for a disk that does not answer.
-    let settled = Box::pin(process.job.cache.settled());
+    let settled = Box::pin(process.job.cache.settled_for(process.client.owner()));
     if was_ended {
         let _ = executor::timeout(SETTLE_NS_MAX, settled).await;
     } else {

@@ -158,7 +158,7 @@ impl<P: Ord + Copy> Leases<P> {
     }
 
     /// Who has opened a file that is this now, at that time (ns since 1970), and is kept by nobody from going on, gets
-    /// the lease that it can have. Gives also leases that are worth nothing any more: the file was changed on the host.
+    /// the lease that it can have: none while one is wanted back that it has. Gives also leases that are worth nothing any more: the file was changed on the host.
     pub fn grant(&mut self, party: P, file: FileId, stamp: Stamp, now_ns: u64) -> (Option<Grant>, Vec<Recall<P>>) {
         let Some(known) = self.files.get_mut(&file) else { return (None, Vec::new()) };
         let others = || known.parties.iter().filter(|(other, _)| **other != party).map(|(_, state)| state);
@@ -166,8 +166,11 @@ impl<P: Ord + Copy> Leases<P> {
         let has_others = others().next().is_some();
         let is_leased = known.parties.values().any(|state| state.lease.is_some());
         let Some(own) = known.parties.get_mut(&party) else { return (None, Vec::new()) };
+        let is_written = is_written_by_others || own.writers > 0;
+        // Who waits for it would wait for the next one, which nobody has asked for.
+        let is_wanted_back = own.lease.as_ref().is_some_and(|held| held.is_recalled);
         let may = match own.writers {
-            _ if is_written_by_others => None,
+            _ if is_written_by_others || is_wanted_back => None,
             0 => Some(Lease::Shared),
             _ if has_others => None,
             _ => Some(Lease::Sole),
@@ -175,7 +178,9 @@ impl<P: Ord + Copy> Leases<P> {
         let was_sole = own.lease.as_ref().is_some_and(|held| held.lease == Lease::Sole);
         let Some(lease) = may else {
             // Who writes does so behind everybody's back. What it has was asked for, if it keeps others from that.
-            (known.version, known.stamp) = (0, None);
+            if is_written {
+                (known.version, known.stamp) = (0, None);
+            }
             return (None, Vec::new());
         };
         self.numbers += 1;

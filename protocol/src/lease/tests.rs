@@ -1,6 +1,6 @@
 //! The table against what is promised, with parties that keep to the rules.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -129,6 +129,18 @@ fn who_looks_at_a_file_sees_what_the_host_did() {
 }
 
 #[test]
+fn who_is_to_give_a_lease_back_gets_no_other_before() {
+    let mut leases = Leases::default();
+    let first = open(&mut leases, 1, Access::Write).expect("alone");
+    let wanted = leases.look(2, FILE);
+    assert_eq!(wanted, [Recall { party: 1, file: FILE, number: first.number }]);
+    assert_eq!(open(&mut leases, 1, Access::Write), None, "nobody would ask for it");
+    assert!(!leases.may_go_on(2, FILE, Access::Read));
+    assert!(leases.returned(1, FILE, first.number) && leases.may_go_on(2, FILE, Access::Read));
+    assert!(open(&mut leases, 1, Access::Write).is_some());
+}
+
+#[test]
 fn so_many_versions_are_known() {
     let mut leases = Leases::default();
     for inode in 0..FILE_VERSIONS_MAX as u64 + 3 {
@@ -145,7 +157,10 @@ fn so_many_versions_are_known() {
 enum Step {
     Open(u8, bool),
     Close(u8, bool),
-    Return(u8),
+    /// It looks at the file without opening it.
+    Look(u8),
+    /// It hears that a lease is wanted back.
+    Hear(u8),
     Write(u8),
     Gone(u8),
 }
@@ -154,7 +169,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0..3_u8, any::<bool>()).prop_map(|(party, writes)| Step::Open(party, writes)),
         (0..3_u8, any::<bool>()).prop_map(|(party, writes)| Step::Close(party, writes)),
-        (0..3_u8).prop_map(Step::Return),
+        (0..3_u8).prop_map(Step::Look),
+        (0..3_u8).prop_map(Step::Hear),
         (0..3_u8).prop_map(Step::Write),
         (0..3_u8).prop_map(Step::Gone),
     ]
@@ -166,12 +182,25 @@ struct Model {
     /// Handles to read and to write, and opens that wait.
     handles: [u32; 2],
     waits: Vec<Access>,
+    /// It waits to see what the file is.
+    looks: bool,
     grant: Option<Grant>,
+    /// Numbers of leases that are wanted back, of which it has not heard yet.
+    wanted: VecDeque<u64>,
     /// It has opened the file to write while others had it, and kept a lease to read: what is in the file then is new
     /// to everybody else.
     writes_with_others: bool,
     /// What it has read of which version.
     knows: Option<(u64, u64)>,
+}
+
+/// A party hears that a lease is wanted back, and gives it back unless it has a later one.
+fn hear(leases: &mut Leases<u8>, party: u8, model: &mut Model) {
+    let Some(number) = model.wanted.pop_front() else { return };
+    if model.grant.is_none_or(|grant| grant.number <= number) {
+        model.grant = None;
+        leases.returned(party, FILE, number);
+    }
 }
 
 proptest! {
@@ -182,13 +211,19 @@ proptest! {
         let mut models: BTreeMap<u8, Model> = (0..3).map(|party| (party, Model::default())).collect();
         // What is in the file: its length counts its changes.
         let mut content = 1;
+        let mut recalls: Vec<Recall<u8>> = Vec::new();
         for step in steps {
             match step {
                 Step::Open(party, writes) => {
                     let access = if writes { Access::Write } else { Access::Read };
-                    leases.open(party, FILE, access);
+                    recalls.extend(leases.open(party, FILE, access));
                     models.entry(party).or_default().waits.push(access);
                 }
+                Step::Look(party) => {
+                    recalls.extend(leases.look(party, FILE));
+                    models.entry(party).or_default().looks = true;
+                }
+                Step::Hear(party) => hear(&mut leases, party, models.entry(party).or_default()),
                 Step::Close(party, writes) => {
                     let model = models.entry(party).or_default();
                     let access = if writes { Access::Write } else { Access::Read };
@@ -198,11 +233,6 @@ proptest! {
                     }
                     if model.handles == [0, 0] && model.waits.is_empty() {
                         model.grant = None;
-                    }
-                }
-                Step::Return(party) => {
-                    if let Some(grant) = models.get_mut(&party).and_then(|model| model.grant.take()) {
-                        leases.returned(party, FILE, grant.number);
                     }
                 }
                 Step::Write(party) => {
@@ -219,6 +249,10 @@ proptest! {
                     models.insert(party, Model::default());
                 }
             }
+            // Who only looks is answered before anybody else gets a lease.
+            for (party, model) in &mut models {
+                model.looks &= !leases.may_go_on(*party, FILE, Access::Read);
+            }
             let mut worthless_of = Vec::new();
             for (party, model) in &mut models {
                 loop {
@@ -227,7 +261,8 @@ proptest! {
                     let access = model.waits.remove(at);
                     model.handles[usize::from(access == Access::Write)] += 1;
                     let (grant, worthless) = leases.grant(*party, FILE, stamp(content), NOW_NS);
-                    worthless_of.extend(worthless.into_iter().map(|recall| recall.party));
+                    worthless_of.extend(worthless.iter().map(|recall| recall.party));
+                    recalls.extend(worthless);
                     model.writes_with_others |= access == Access::Write && grant.is_none() && model.grant.is_some();
                     if let Some(grant) = grant {
                         model.writes_with_others = false;
@@ -237,25 +272,24 @@ proptest! {
                     }
                     model.grant = grant.or(model.grant);
                 }
-                let is_kept = leases.recalled(*party).next().is_some();
-                prop_assert!(!is_kept || model.grant.is_some(), "it is to give back what it does not have");
             }
             for party in worthless_of {
                 let model = models.entry(party).or_default();
                 prop_assert!(core::mem::take(&mut model.writes_with_others), "the host does nothing here");
-                if let Some(grant) = model.grant.take() {
-                    prop_assert!(leases.returned(party, FILE, grant.number));
-                }
+            }
+            for Recall { party, number, .. } in recalls.drain(..) {
+                models.entry(party).or_default().wanted.push_back(number);
             }
         }
-        // Once all leases are back, nobody waits.
+        // Once all have heard what was said, nobody waits.
         for (party, model) in &mut models {
-            if let Some(grant) = model.grant.take() {
-                leases.returned(*party, FILE, grant.number);
+            while !model.wanted.is_empty() {
+                hear(&mut leases, *party, model);
             }
         }
         for (party, model) in &models {
             prop_assert!(model.waits.iter().all(|access| leases.may_go_on(*party, FILE, *access)));
+            prop_assert!(!model.looks || leases.may_go_on(*party, FILE, Access::Read), "it looks in vain");
         }
     }
 }

@@ -168,9 +168,17 @@ impl<R> Requests<R> {
         under_way.into_iter().map(|(_, id, request)| (id, request)).collect()
     }
 
-    /// Nobody waits for the answers to a rank's requests any more; those that did not go never will.
-    pub fn forget(&mut self, wanted: Owner) {
-        self.owed.retain(|(owner, _)| *owner != wanted);
+    /// Nobody waits for the answers to a rank's requests any more; those that did not go never will. Gives those of
+    /// them for which others wait.
+    pub fn forget(&mut self, wanted: Owner) -> Vec<R> {
+        let mut owed = Vec::new();
+        for _ in 0..self.owed.len() {
+            match self.owed.pop_front() {
+                Some((owner, request)) if owner == wanted => owed.push(request),
+                Some(other) => self.owed.push_back(other),
+                None => {}
+            }
+        }
         let gone = self.waiting.remove(&wanted);
         self.waiting_count -= gone.map_or(0, |queue| queue.len());
         for slot in &mut self.slots {
@@ -178,6 +186,7 @@ impl<R> Requests<R> {
                 slot.state = SlotState::Forgotten;
             }
         }
+        owed
     }
 
     /// Takes out the requests of which `is_over` says so, waiting or under way.

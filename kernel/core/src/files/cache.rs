@@ -34,7 +34,7 @@ use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::lease::{FileId, Grant};
 use coppice_protocol::retain::RetainedProgram;
-use coppice_protocol::ship::FileStatus;
+use coppice_protocol::ship::{FileStatus, Owner};
 
 pub(crate) use self::file::CachedFile;
 pub(crate) use self::incoming::Incoming;
@@ -205,19 +205,27 @@ impl FileCache {
 
     /// One of a file's handles is closed.
     pub(crate) fn closed(&self, identity: FileIdentity) {
-        let mut files = self.files.lock();
-        let (files, now) = (&mut *files, self.next_use());
+        let mut guard = self.files.lock();
+        let (files, now) = (&mut *guard, self.next_use());
         let Some(known) = files.known.get_mut(&identity) else { return };
         known.opens = known.opens.saturating_sub(1);
         (known.used, known.spare_used) = (now, self.retention.next_use());
-        if known.opens == 0 {
-            // The lease ends with the handle.
-            let knows_something = known.file.rest();
-            known.changed = now;
-            if !knows_something {
-                files.changed = now;
-                files.known.remove(&identity);
-            }
+        if known.opens > 0 {
+            return;
+        }
+        let (knows_something, leaving) = known.file.rest();
+        known.changed = now;
+        let gone = if knows_something {
+            None
+        } else {
+            files.changed = now;
+            files.known.remove(&identity)
+        };
+        drop(guard);
+        drop(gone);
+        // The lease ends with the last handle, but another rank may be opening the file: then it does not.
+        if let Some((client, number)) = leaving {
+            client.give_back(FileId { device: identity.device, inode: identity.inode }, number);
         }
     }
 
@@ -325,6 +333,16 @@ impl FileCache {
     pub(crate) async fn settled(&self) {
         for file in self.all() {
             file.settle().await;
+        }
+    }
+
+    /// The same for a rank that is about to end, with whose handles nothing is being written then.
+    pub(crate) async fn settled_for(&self, owner: Owner) {
+        let files = self.all();
+        files.iter().for_each(|file| file.is_left_by(owner));
+        for file in files {
+            file.settle().await;
+            file.is_unused_by(owner).await;
         }
     }
 

@@ -71,7 +71,7 @@ impl Closer {
             while let Some((handle, file)) = shared.next() {
                 if let Some(file) = file {
                     while !file.stops_writing(&shared.client, handle) {
-                        file.settle().await;
+                        file.can_stop(&shared.client, handle).await;
                     }
                     shared.cache.closed(file.identity());
                 }

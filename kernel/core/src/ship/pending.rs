@@ -246,10 +246,17 @@ impl State {
     /// The calls of a rank are of no interest any more, nor is it.
     pub(super) fn forget(&mut self, owner: Owner) {
         self.ranks.remove(&owner);
-        if !self.ranks.keys().any(|other| other.job == owner.job) {
+        let other = self.ranks.keys().find(|other| other.job == owner.job).copied();
+        if other.is_none() {
             self.leaseholders.remove(&owner.job);
         }
-        self.requests.forget(owner);
+        for mut pending in self.requests.forget(owner) {
+            // A lease is its node's, which still has to give it back.
+            if let (Some(other), Call::Return { .. } | Call::ReturnNames { .. }) = (other, &pending.request.call) {
+                pending.request.owner = other;
+                self.requests.push_owed(other, pending);
+            }
+        }
         if self.link.is_none() {
             let _ = self.requests.again();
         }

@@ -10,6 +10,7 @@ use core::task::{Context, Waker};
 
 use coppice_hal::heap::measure;
 use coppice_protocol::ids::{JobId, Rank};
+use coppice_protocol::lease::FileId;
 use coppice_protocol::limits::{BULK_BYTES_MAX, HEARTBEAT_DEAD_NS, REQUESTS_IN_FLIGHT_MAX};
 use coppice_protocol::session::Channel;
 use coppice_protocol::ship::{Call, FileStatus, Handle, NOTICE_ID, Notice, Owner, Reply, Request, Stream};
@@ -352,6 +353,34 @@ fn a_reply_that_makes_no_sense_fails_its_call_only() {
         yield_now().await;
         assert_eq!(client.call(read(1), Vec::new()).await, Err(Errno::EIO));
         assert!(client.call(read(2), Vec::new()).await.is_ok());
+    });
+    assert_eq!(result, Ok(()));
+}
+
+/// A rank ends while the lease that it was to give back waits for a place; others of its job go on.
+#[test]
+fn a_lease_is_given_back_though_the_rank_that_was_to_say_so_has_ended() {
+    let net = Net::new();
+    let port = net.listen(Channel::Ship);
+    let ship = Ship::new();
+    let [ends, stays, of_another] = [(7, 1), (7, 2), (8, 0)].map(|(job, rank)| ship.client(JobId(job), Rank(rank)));
+    let file = FileId { device: 1, inode: 2 };
+    ends.give_back(file, 5);
+    ends.give_names_back(6);
+    of_another.give_back(file, 7);
+    of_another.release();
+    ends.release();
+    let dial = net.dial();
+    go(async move { ship.keep_connected(dial, credentials()).await });
+    let result = run_to_end(async move {
+        let mut peer = port.accept().await;
+        let expected = [Call::Return { file, number: 5 }, Call::ReturnNames { number: 6 }];
+        for call in expected {
+            let frame = peer.receive().await.unwrap();
+            assert_eq!(frame.message::<Request>(), Ok(Request { owner: stays.owner(), call }));
+            peer.send(frame.id, &Reply::Done, &[]).await;
+        }
+        assert!(timeout(100_000_000, peer.receive()).await.is_err(), "a job that has no rank here has no lease");
     });
     assert_eq!(result, Ok(()));
 }

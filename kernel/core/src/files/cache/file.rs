@@ -278,8 +278,9 @@ impl CachedFile {
         }
     }
 
-    /// Its last handle goes: it has no lease any more. What is known may be true later: whether anything is.
-    pub(super) fn rest(&self) -> bool {
+    /// Its last handle goes: it has no lease any more. What is known may be true later: whether anything is. Gives also
+    /// whom the lease is to be given back by, and its number, if that is wanted.
+    pub(super) fn rest(&self) -> (bool, Option<(Client, u64)>) {
         self.forget_unmapped();
         let mut state = self.state.lock();
         state.fills.clear();
@@ -288,9 +289,8 @@ impl CachedFile {
         // Whoever opens it next is told what was lost.
         let knows_something = state.version != 0 && state.pages.count() > 0 || state.error.is_some();
         drop(state);
-        drop(leaving);
         self.changed.wake_all();
-        knows_something
+        (knows_something, leaving)
     }
 
     /// Nothing is known of it, nor to be written.

@@ -5,12 +5,13 @@
 //! What was read by calls and what is mapped are different pages: one is written where the other is forgotten.
 
 use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::limits::BULK_BYTES_MAX;
-use coppice_protocol::ship::{Call, Reply};
+use coppice_protocol::ship::{Call, Handle, Owner, Reply};
 
 use super::file::{CachedFile, State};
 use crate::errno::Errno;
@@ -18,6 +19,7 @@ use crate::executor;
 use crate::files::buffer;
 use crate::limits::PART_CALL_BYTES;
 use crate::memory::{FileChange, SharedMemory};
+use crate::ship::Answer;
 
 /// Those whose memory may show a file: the job's ranks on the node.
 pub(crate) trait Mappers: Send + Sync {
@@ -119,10 +121,8 @@ impl CachedFile {
             let mut part = buffer(if charge.is_some() { left } else { left.min(PAGE_BYTES) })?;
             let length = memory.read(at, &mut part);
             part.truncate(length);
-            let writer = self.state.lock().writers.any();
-            let (client, handle) = writer.ok_or(Errno::EIO)?;
-            let call = Call::Write { file: handle, offset: Some(at) };
-            let written = match client.call_owed(call, part).await? {
+            let call = |file| Call::Write { file, offset: Some(at) };
+            let written = match self.call_by_writer(call, part).await? {
                 (Reply::Written { bytes: bytes @ 1.., .. }, _) => u64::from(bytes).min(left as u64),
                 _ => return Err(Errno::EIO),
             };
@@ -135,18 +135,24 @@ impl CachedFile {
 
     /// How long it is, bytes.
     async fn size_for_mappings(&self) -> Result<u64, Errno> {
-        let writer = {
-            let state = self.state.lock();
-            if let Some(size) = state.known_size() {
-                return Ok(size);
-            }
-            state.writers.any()
-        };
-        let (client, handle) = writer.ok_or(Errno::EIO)?;
-        match client.call_owed(Call::HandleStat(handle), alloc::vec::Vec::new()).await? {
+        let known = self.state.lock().known_size();
+        if let Some(size) = known {
+            return Ok(size);
+        }
+        match self.call_by_writer(Call::HandleStat, Vec::new()).await? {
             (Reply::Status(status), _) => Ok(status.size),
             _ => Err(Errno::EIO),
         }
+    }
+
+    /// Makes a call with some handle of those who write the file.
+    async fn call_by_writer(&self, call: impl FnOnce(Handle) -> Call, bytes: Vec<u8>) -> Answer {
+        let writer = self.state.lock().writers.some();
+        let (client, handle) = writer.ok_or(Errno::EIO)?;
+        let using = Using { file: self, with: (client.owner(), handle) };
+        let answer = client.call_owed(call(handle), bytes).await;
+        drop(using);
+        answer
     }
 
     /// What mappings have written could not be: who uses the file next is told.
@@ -205,6 +211,19 @@ impl Drop for Writing<'_> {
         self.0.state.lock().mapped_writing -= 1;
         self.0.changed.wake_all();
         self.0.leave();
+    }
+}
+
+/// A handle is used, until this is dropped.
+struct Using<'a> {
+    file: &'a CachedFile,
+    with: (Owner, Handle),
+}
+
+impl Drop for Using<'_> {
+    fn drop(&mut self) {
+        self.file.state.lock().writers.used(self.with);
+        self.file.changed.wake_all();
     }
 }
 

@@ -1,7 +1,9 @@
 //! Whether what the I/O node says of a file that is opened is so, and what becomes of a lease.
 
+use alloc::sync::Arc;
+
 use coppice_protocol::lease::{FileId, Grant, Lease};
-use coppice_protocol::ship::{FileStatus, Handle};
+use coppice_protocol::ship::{Call, FileStatus, Handle};
 use coppice_protocol::syscalls as nr;
 
 use super::Leaseholder;
@@ -46,6 +48,50 @@ fn a_lease_that_was_given_back_is_not_had_by_an_earlier_one_that_comes_late() {
     assert_eq!(file.lease(), None);
     assert_eq!(opened(1).lease(), None, "another writes to it by now");
     assert_eq!(opened(3).lease(), Some(3));
+}
+
+/// The last handle of a file goes while the lease is wanted back and not all is written; for the I/O node another rank
+/// has the file open by then, so that nothing ends with that handle.
+#[test]
+fn a_lease_that_is_wanted_is_given_back_by_who_closes_the_file() {
+    let bench = bench();
+    let cache = &bench.process.job.cache;
+    let file = open(&bench, flags::O_RDWR);
+    let was = bench.process.files.lock().get(file as i32).ok().and_then(|file| Some(file.as_shipped()?.status));
+    let was = was.expect("it is open");
+    assert_eq!(write(&bench, file, 10, b"more"), 4);
+    cache.recall(&bench.process.client, FileId { device: was.device, inode: was.inode }, 1);
+    cache.closed(FileIdentity { device: was.device, inode: was.inode });
+    bench.rest();
+    let calls = core::mem::take(&mut bench.world.lock().calls);
+    let returned = calls.iter().filter(|call| matches!(call, Call::Return { number: 1, .. }));
+    assert_eq!(returned.count(), 1, "{calls:?}");
+}
+
+/// A piece is being written with a handle that another rank may close meanwhile; the I/O node makes what comes at a
+/// time in any order.
+#[test]
+fn a_handle_is_not_closed_while_something_is_being_written_with_it() {
+    let bench = bench();
+    let [first, second] = [(); 2].map(|()| open(&bench, flags::O_RDWR));
+    assert_eq!(write(&bench, second, 10, b"more"), 4);
+    let (cached, client, handle) = {
+        let file = bench.process.files.lock().get(first as i32).expect("it is open");
+        let shipped = file.as_shipped().expect("it is a file");
+        (Arc::clone(shipped.cached().expect("it is known")), shipped.client().clone(), shipped.handle)
+    };
+    cached.write_back(true);
+    assert!(!cached.stops_writing(&client, handle), "its write is under way");
+    assert_eq!(bench.call(nr::CLOSE, &[first]), 0);
+    bench.rest();
+    assert!(cached.stops_writing(&client, handle));
+    assert_eq!(bench.call(nr::FSYNC, &[second]), 0);
+    assert_eq!(bench.file(PATH), b"0123456789more");
+    // What is to be closed is used if there is no other.
+    assert_eq!(write(&bench, second, 14, b"!"), 1);
+    cached.is_left_by(client.owner());
+    assert_eq!(bench.call(nr::FSYNC, &[second]), 0);
+    assert_eq!(bench.file(PATH), b"0123456789more!");
 }
 
 /// Three ranks of a node open a file at a time, what comes for them comes in another order, and one writes

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::limits::{BULK_BYTES_MAX, REQUESTS_OWED_MAX};
-use coppice_protocol::ship::{Call, Handle, Reply};
+use coppice_protocol::ship::{Call, Handle, Owner, Reply};
 
 use super::file::{CachedFile, PAGE, State};
 use crate::errno::Errno;
@@ -48,12 +48,20 @@ impl Writing {
     pub(super) fn touches(&self, range: &Range<u64>) -> bool {
         self.ranges.iter().flatten().any(|own| own.start < range.end && range.start < own.end)
     }
+
+    fn done(&mut self, range: &Range<u64>) {
+        if let Some(place) = self.ranges.iter_mut().find(|own| own.as_ref() == Some(range)) {
+            *place = None;
+        }
+    }
 }
 
 /// Takes what becomes of a piece.
 struct Writer {
     file: Arc<CachedFile>,
     range: Range<u64>,
+    /// What it is written with.
+    with: (Owner, Handle),
     /// What became of it; nothing if nobody will ever know.
     outcome: Result<u64, Errno>,
     _charge: Option<Charge>,
@@ -75,7 +83,7 @@ impl Taker for Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.file.written(&self.range, self.outcome);
+        self.file.written(&self.range, self.with, self.outcome);
     }
 }
 
@@ -91,13 +99,14 @@ impl CachedFile {
             // A page is always written, so that memory comes to be free.
             let may = charge.is_some() || length <= PAGE_BYTES;
             if !may || bytes.try_reserve_exact(length).is_err() {
-                if !self.state.lock().put_back(&range, (length / 2).next_multiple_of(PAGE_BYTES)) {
+                if !self.put_back(&range, (client.owner(), handle), (length / 2).next_multiple_of(PAGE_BYTES)) {
                     return;
                 }
                 continue;
             }
             let outcome = Err(Errno::EIO);
-            let writer = Writer { file: Arc::clone(self), range: range.clone(), outcome, _charge: charge };
+            let (file, with) = (Arc::clone(self), (client.owner(), handle));
+            let writer = Writer { file, range: range.clone(), with, outcome, _charge: charge };
             self.copy_out(offset, length, &mut bytes);
             client.owe(Call::Write { file: handle, offset: Some(offset) }, bytes, Box::new(writer));
         }
@@ -157,11 +166,10 @@ impl CachedFile {
     }
 
     /// A piece was written, so many bytes of it, or not.
-    fn written(&self, range: &Range<u64>, outcome: Result<u64, Errno>) {
+    fn written(&self, range: &Range<u64>, with: (Owner, Handle), outcome: Result<u64, Errno>) {
         let mut state = self.state.lock();
-        if let Some(place) = state.writing.ranges.iter_mut().find(|own| own.as_ref() == Some(range)) {
-            *place = None;
-        }
+        state.writing.done(range);
+        state.writers.used(with);
         state.writing.piece_bytes = 0;
         match outcome {
             Ok(bytes) if bytes >= range.end - range.start => {}
@@ -174,6 +182,19 @@ impl CachedFile {
         state.count(&self.waiting);
         drop(state);
         self.changed.wake_all();
+    }
+
+    /// There is no memory for a piece: smaller ones are tried. False: they are as small as they can be.
+    fn put_back(&self, range: &Range<u64>, with: (Owner, Handle), most: usize) -> bool {
+        let mut state = self.state.lock();
+        state.writing.done(range);
+        state.writers.used(with);
+        // It was there, so there is a place.
+        state.unwritten.add(range.clone());
+        state.writing.piece_bytes = most;
+        drop(state);
+        self.changed.wake_all();
+        most > 0 && (most as u64) < range.end - range.start
     }
 
     /// Waits until what is written now is at the I/O node, or is lost.
@@ -222,30 +243,18 @@ impl CachedFile {
 impl State {
     /// The next piece that is to be written, and who writes it.
     fn next_piece(&mut self, all: bool) -> Option<(Range<u64>, (Client, Handle))> {
-        let writer = self.writers.any()?;
         let most = match self.writing.piece_bytes {
             0 => BULK_BYTES_MAX as u64,
             fewer => fewer as u64,
         };
         let all = all || self.leaving.is_some();
         let writing = &self.writing;
-        let place = writing.ranges.iter().position(Option::is_none)?;
+        let place = writing.ranges.iter().position(Option::is_none).filter(|_| !self.writers.is_empty())?;
         let may = |piece: &Range<u64>| (all || piece.end.is_multiple_of(most)) && !writing.touches(piece);
         let piece = self.unwritten.take(most, may)?;
         if let Some(place) = self.writing.ranges.get_mut(place) {
             *place = Some(piece.clone());
         }
-        Some((piece, writer))
-    }
-
-    /// There is no memory for a piece: smaller ones are tried. False: they are as small as they can be.
-    fn put_back(&mut self, range: &Range<u64>, most: usize) -> bool {
-        if let Some(place) = self.writing.ranges.iter_mut().find(|own| own.as_ref() == Some(range)) {
-            *place = None;
-        }
-        // It was there, so there is a place.
-        self.unwritten.add(range.clone());
-        self.writing.piece_bytes = most;
-        most > 0 && (most as u64) < range.end - range.start
+        Some((piece, self.writers.some()?))
     }
 }
