@@ -158,7 +158,8 @@ impl<P: Ord + Copy> Leases<P> {
     }
 
     /// Who has opened a file that is this now, at that time (ns since 1970), and is kept by nobody from going on, gets
-    /// the lease that it can have: none while one is wanted back that it has. Gives also leases that are worth nothing any more: the file was changed on the host.
+    /// the lease that it can have: none while one is wanted back that it has. Gives also leases that are worth nothing
+    /// any more: the file was changed on the host.
     pub fn grant(&mut self, party: P, file: FileId, stamp: Stamp, now_ns: u64) -> (Option<Grant>, Vec<Recall<P>>) {
         let Some(known) = self.files.get_mut(&file) else { return (None, Vec::new()) };
         let others = || known.parties.iter().filter(|(other, _)| **other != party).map(|(_, state)| state);
