@@ -14,6 +14,7 @@ mod extents;
 mod file;
 mod fill;
 mod incoming;
+mod later;
 mod mapped;
 mod outside;
 mod pages;
@@ -24,7 +25,7 @@ mod write_back;
 mod writers;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,7 +60,10 @@ const GIVEN_BACK_PAGES: u64 = 64;
 
 /// What a file that is known is charged with, bytes: itself, and its place among others.
 pub(crate) const KNOWN_FILE_BYTES: usize =
-    shared_bytes::<CachedFile>() + 3 * size_of::<(FileIdentity, Known)>() + block_bytes(2 * Extents::BYTES);
+    shared_bytes::<CachedFile>() + 3 * size_of::<InFiles>() + block_bytes(2 * Extents::BYTES);
+
+/// What [`Files`] has of one that is known, at most.
+type InFiles = ((FileIdentity, Known), FileIdentity, (u64, FileIdentity));
 
 /// See the [module](self).
 pub(crate) struct FileCache {
@@ -81,6 +85,12 @@ pub(crate) struct FileCache {
 #[derive(Default)]
 struct Files {
     known: BTreeMap<FileIdentity, Known>,
+    /// Those of them with bytes that wait to be written, or had some a moment ago ([`later`]).
+    written: BTreeSet<FileIdentity>,
+    /// A task writes those back.
+    is_writing_back: bool,
+    /// Those that nobody has open, by [`Known::used`].
+    closed: BTreeMap<u64, FileIdentity>,
     /// What comes of files that nobody here has opened.
     early: BTreeMap<FileIdentity, Coming>,
     /// Leases up to this number that were not heard of yet are not to be used: they were asked for already.
@@ -163,11 +173,11 @@ impl FileCache {
         let mut forgotten = None;
         let mut files = self.files.lock();
         let (files, now) = (&mut *files, self.next_use());
-        if files.known.len() >= FILES_KNOWN_MAX && !files.known.contains_key(&identity) {
-            let closed = files.known.iter().filter(|(_, known)| known.opens == 0);
-            if let Some(oldest) = closed.min_by_key(|(_, known)| known.used).map(|(oldest, _)| *oldest) {
-                forgotten = files.known.remove(&oldest);
-            }
+        if files.known.len() >= FILES_KNOWN_MAX
+            && !files.known.contains_key(&identity)
+            && let Some((_, oldest)) = files.closed.first_key_value()
+        {
+            forgotten = files.remove(*oldest);
         }
         files.changed = files.changed.max(forgotten.as_ref().map_or(0, |known| known.changed));
         let changed = files.known.get(&identity).map_or(files.changed, |known| known.changed);
@@ -181,6 +191,7 @@ impl FileCache {
             changed,
             _charge: charge,
         });
+        files.closed.remove(&known.used);
         known.opens += 1;
         (known.used, known.spare_used) = (now, self.retention.next_use());
         if let Some((grant, _)) = lease.filter(|(grant, _)| grant.number <= files.void) {
@@ -215,11 +226,12 @@ impl FileCache {
         }
         let (knows_something, leaving) = known.file.rest();
         known.changed = now;
+        files.closed.insert(now, identity);
         let gone = if knows_something {
             None
         } else {
             files.changed = now;
-            files.known.remove(&identity)
+            files.remove(identity)
         };
         drop(guard);
         drop(gone);
@@ -306,12 +318,6 @@ impl FileCache {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Those with bytes that are not written yet.
-    fn unwritten(&self) -> Vec<Arc<CachedFile>> {
-        let files = self.files.lock();
-        files.known.values().filter(|known| known.file.is_waited_for()).map(|known| Arc::clone(&known.file)).collect()
-    }
-
     /// Waits until all that was written so far is at the I/O node, but for files of which nothing is heard for
     /// [`SETTLE_NS_MAX`]. What fails is told to who uses the file next.
     pub(crate) async fn settle(&self) {
@@ -351,6 +357,8 @@ impl FileCache {
         self.names.forget();
         let (known, early) = {
             let mut files = self.files.lock();
+            files.written.clear();
+            files.closed.clear();
             (core::mem::take(&mut files.known), core::mem::take(&mut files.early))
         };
         drop(early);
@@ -361,6 +369,18 @@ impl FileCache {
             lost = lost.or(known.file.take_error()).or(is_unwritten.then_some(Errno::EIO));
         }
         lost
+    }
+}
+
+impl Files {
+    /// Takes out what is known of a file.
+    fn remove(&mut self, identity: FileIdentity) -> Option<Known> {
+        let known = self.known.remove(&identity)?;
+        self.written.remove(&identity);
+        if known.opens == 0 {
+            self.closed.remove(&known.used);
+        }
+        Some(known)
     }
 }
 

@@ -175,7 +175,7 @@ fn take_now(caller: Caller<'_>, file: &OpenFile, offset: u64, a: &Arguments) -> 
 fn wrote(caller: Caller<'_>, cached: &Arc<CachedFile>, at: u64, bytes: u64) {
     caller.process.account.bytes_written.fetch_add(bytes, Ordering::Relaxed);
     caller.process.file_shown(cached.identity(), &FileChange::Written(at..at + bytes));
-    cached.write_on();
+    caller.process.job.cache.wrote(cached);
 }
 
 /// Writes the ranges from where `progress` is on, or if it `appends` at the file's end, which then is where it was. To

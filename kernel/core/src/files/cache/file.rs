@@ -88,7 +88,7 @@ pub(super) struct State {
     pub(super) writers: Writers,
     /// Nothing was heard of what is being written for so long that calls on other files do not wait for it.
     pub(super) is_slow: bool,
-    /// A task writes back what is unwritten in a while.
+    /// What is unwritten is written back in a while ([`super::later`]).
     pub(super) is_timed: bool,
     /// When bytes were written last that were to be written later, by [`CachedFile::uses`].
     pub(super) written_at: u64,

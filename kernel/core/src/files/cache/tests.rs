@@ -8,6 +8,7 @@ use coppice_protocol::syscalls as nr;
 
 use super::Leaseholder;
 use crate::files::{OpenFile, Shipped, flags};
+use crate::limits::FILES_KNOWN_MAX;
 use crate::memory::{FileChange, FileIdentity};
 use crate::process::testing::Bench;
 
@@ -187,4 +188,45 @@ fn what_is_said_of_a_file_when_it_is_opened_may_be_older_than_what_was_written_l
     assert_eq!(open_as(10, opening), None, "14 or 10: it asks");
     let opening = cache.opening().expect("there is memory");
     assert_eq!(open_as(14, opening), Some(14));
+}
+
+/// The one that was closed longest ago makes room for another.
+#[test]
+fn so_many_files_are_known_that_nobody_has_open() {
+    let bench = Bench::new(&[]);
+    let cache = &bench.process.job.cache;
+    // All of it comes with the lease, but if it is not to be looked for here.
+    let bytes_at = |inode, comes: &[u8]| {
+        let status = FileStatus { device: 1, inode, size: 1, ..FileStatus::default() };
+        let grant = Grant { lease: Lease::Shared, number: 1, known: 1, version: 1 };
+        let file = cache.opened(&status, Some((grant, comes)), cache.opening().expect("memory"));
+        let known = file.known_bytes(0, 1);
+        cache.closed(FileIdentity { device: 1, inode });
+        known
+    };
+    let most = FILES_KNOWN_MAX as u64;
+    for inode in 0..most {
+        assert_eq!(bytes_at(inode, b"a").as_deref(), Some(&b"a"[..]));
+    }
+    assert!(bytes_at(0, b"").is_some(), "it is used again");
+    for inode in most..most + 2 {
+        assert!(bytes_at(inode, b"a").is_some());
+    }
+    assert_eq!([0, 3, 1, 2].map(|inode| bytes_at(inode, b"").is_some()), [true, true, false, false]);
+}
+
+#[test]
+fn what_was_written_to_any_file_is_there_in_a_while() {
+    let bench = Bench::new(&[("/work/a", b""), ("/work/b", b"")]);
+    bench.world.lock().lease = Some(Lease::Sole);
+    let paths = ["/work/a", "/work/b"];
+    let [first, second] = paths.map(|path| u64::try_from(bench.open(path, flags::O_RDWR)).expect("it opens"));
+    for round in [&b"1"[..], b"2"] {
+        assert_eq!((write(&bench, first, 0, round), write(&bench, second, 0, round)), (1, 1));
+        assert!(paths.iter().all(|path| bench.file(path) != round), "it is written later");
+        bench.rest();
+        assert!(paths.iter().all(|path| bench.file(path) == round));
+        // Nothing is written any more: whoever did so has gone.
+        bench.rest();
+    }
 }

@@ -16,7 +16,7 @@ use coppice_protocol::ship::{Call, Handle, Owner, Reply};
 use super::file::{CachedFile, PAGE, State};
 use crate::errno::Errno;
 use crate::executor;
-use crate::limits::{PART_CALL_BYTES, WRITE_BACK_NS};
+use crate::limits::PART_CALL_BYTES;
 use crate::quota::Charge;
 use crate::ship::{Answer, Client, Taker};
 
@@ -109,45 +109,6 @@ impl CachedFile {
             let writer = Writer { file, range: range.clone(), with, outcome, _charge: charge };
             self.copy_out(offset, length, &mut bytes);
             client.owe(Call::Write { file: handle, offset: Some(offset) }, bytes, Box::new(writer));
-        }
-    }
-
-    /// Something was written: begins to write whole pieces back, and has the rest written in a while.
-    pub(crate) fn write_on(self: &Arc<Self>) {
-        let (is_due, is_long) = {
-            let mut state = self.state.lock();
-            (!core::mem::replace(&mut state.is_timed, true), state.unwritten.bytes() >= BULK_BYTES_MAX as u64)
-        };
-        if is_long {
-            self.write_back(false);
-        }
-        if is_due {
-            self.write_back_soon();
-        }
-    }
-
-    /// Has what is unwritten in a while written back then.
-    fn write_back_soon(self: &Arc<Self>) {
-        let file = Arc::downgrade(self);
-        let spawned = executor::spawn_on(0, async move {
-            loop {
-                executor::sleep(WRITE_BACK_NS).await;
-                // Once the job is over, nobody else holds it.
-                let Some(file) = file.upgrade() else { return };
-                let is_over = {
-                    let mut state = file.state.lock();
-                    state.is_timed = !state.unwritten.is_empty();
-                    !state.is_timed
-                };
-                if is_over {
-                    return;
-                }
-                file.write_back(true);
-            }
-        });
-        if spawned.is_err() {
-            // The next write tries again.
-            self.state.lock().is_timed = false;
         }
     }
 
