@@ -28,13 +28,18 @@ impl FileCache {
             !mem::replace(&mut files.is_writing_back, true)
         };
         if begins && !self.writes_back_soon() {
-            let mut files = self.files.lock();
-            (files.is_writing_back, _) = (false, files.written.remove(&file.identity));
-            drop(files);
-            // At once, and the next write tries again.
-            file.is_not_timed();
-            file.write_back(true);
+            // At once, and the next write to any of them tries again.
+            self.not_timed().iter().for_each(|file| file.write_back(true));
         }
+    }
+
+    /// There is no task for what waits to be written. Gives the files.
+    fn not_timed(&self) -> Vec<Arc<CachedFile>> {
+        let mut guard = self.files.lock();
+        let files = &mut *guard;
+        files.is_writing_back = false;
+        let written = files.written.iter().filter_map(|identity| Some(&files.known.get(identity)?.file));
+        written.inspect(|file| file.is_not_timed()).map(Arc::clone).collect()
     }
 
     /// Has what waits to be written written in a while, and then what came to wait meanwhile. False: there is no task
