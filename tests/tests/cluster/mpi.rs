@@ -79,7 +79,7 @@ fn programs_with_2_ranks_on_a_node() {
     }
 }
 
-/// A part of MPICH's own tests; `cargo xtask mpi-suite` runs all of those two directories.
+/// A part of MPICH's own tests; `cargo xtask mpi-suite` runs all of those directories.
 #[test]
 fn mpichs_own_tests() {
     let cluster = cluster(8);

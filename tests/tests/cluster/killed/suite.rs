@@ -72,7 +72,8 @@ fn mpichs_own_tests_go_on_from_their_checkpoints() {
     let begun = Instant::now();
     let end = told("COPPICE_SECONDS").map(|seconds| begun + Duration::from_secs(seconds));
     let list = include_str!("../../../guests/mpi/fast.txt");
-    let lines: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
+    // A file is not again what it was at the checkpoint, and one that is removed at the end does not come back.
+    let lines: Vec<&str> = list.lines().filter(|line| !line.starts_with('#') && !line.starts_with("io/")).collect();
     let first = usize::try_from(seed % lines.len() as u64).expect("few");
     let cluster = mpi::cluster(8);
     let mut count = 0;

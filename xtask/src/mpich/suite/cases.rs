@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::SPAWN;
-
 /// How long a program may take for which the list says nothing, as in MPICH's own runner.
 const TIME_DEFAULT: Duration = Duration::from_secs(180);
 
@@ -36,9 +34,9 @@ impl Case {
         format!("{} {}{words}", self.program, self.ranks)
     }
 
-    /// Whether its ranks start others.
-    pub(super) fn starts_others(&self) -> bool {
-        self.program.strip_prefix(SPAWN).is_some_and(|behind| behind.starts_with('/'))
+    /// Whether it is in that directory.
+    pub(super) fn is_in(&self, directory: &str) -> bool {
+        self.program.strip_prefix(directory).is_some_and(|behind| behind.starts_with('/'))
     }
 }
 

@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result};
 
-use super::SPAWN;
 use super::cases::Case;
+use super::{IO, SPAWN};
 use crate::bench::cluster::Cluster;
 use crate::build::Built;
 
@@ -69,7 +69,12 @@ impl Runner {
     /// Runs a program to its end.
     pub(super) fn run(&self, case: &Case) -> Outcome {
         let mut command = self.command(case);
-        command.arg(self.programs.join(&case.program)).args(&case.arguments);
+        if case.is_in(IO) {
+            command.arg(&case.program);
+        } else {
+            command.arg(self.programs.join(&case.program));
+        }
+        command.args(&case.arguments);
         match command.output().context("cannot start it") {
             Ok(output) => judge(&output),
             Err(error) => Outcome::Failed(format!("{error:#}")),
@@ -88,7 +93,9 @@ impl Runner {
                 }
                 case.environment.iter().for_each(|pair| arguments.extend(["--env", pair]));
                 let mut command = cluster.command(&arguments);
-                if case.starts_others() {
+                if case.is_in(IO) {
+                    command.arg("--root").arg(&self.programs).current_dir(&self.programs);
+                } else if case.is_in(SPAWN) {
                     // They name the directory above theirs, too, and cannot do that of the root.
                     let above = self.programs.parent().unwrap_or(&self.programs);
                     let beside = self.programs.strip_prefix(above).unwrap_or(&self.programs).join(SPAWN);
@@ -101,7 +108,7 @@ impl Runner {
                 let mut command = Command::new(mpiexec);
                 command.args(["-n", &ranks]).env("MPIEXEC_TIMEOUT", &seconds);
                 command.envs(case.environment.iter().filter_map(|pair| pair.split_once('=')));
-                let beside = if case.starts_others() { SPAWN } else { "." };
+                let beside = if case.is_in(SPAWN) { SPAWN } else { "." };
                 command.current_dir(self.programs.join(beside));
                 command
             }

@@ -1,5 +1,5 @@
-//! `cargo xtask mpi-suite`: MPICH's own tests of messages, collective operations and ranks that start others, on the
-//! nodes of one cluster.
+//! `cargo xtask mpi-suite`: MPICH's own tests of messages, collective operations, files and ranks that start others, on
+//! the nodes of one cluster.
 //!
 //! They run as MPICH's runner has them: ranks, arguments, environment and time limits from its lists; one has passed
 //! if it ends with status 0 and says “No Errors”. What fails is compared with `tests/guests/mpi/known-failures.txt`.
@@ -23,7 +23,10 @@ use crate::command::root;
 use crate::setup;
 
 /// The directories of MPICH's tests that are run.
-const DIRECTORIES: [&str; 3] = ["pt2pt", "coll", SPAWN];
+const DIRECTORIES: [&str; 4] = ["pt2pt", "coll", IO, SPAWN];
+
+/// The directory of those that use files. One reads what its first argument names, which is its program.
+const IO: &str = "io";
 
 /// The directory of those that start others, which they look for beside them.
 const SPAWN: &str = "spawn";
@@ -82,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         cases.extend(cases::parse(directory, &text)?);
     }
     cases.retain(|case| options.filter.as_ref().is_none_or(|filter| case.title().contains(filter)));
-    let more = |case: &Case| if case.starts_others() { SPAWNED_MAX } else { 0 };
+    let more = |case: &Case| if case.is_in(SPAWN) { SPAWNED_MAX } else { 0 };
     let ranks = cases.iter().map(|case| case.ranks + more(case)).max();
     let ranks = ranks.context("no program in MPICH's lists matches")?;
     let mut runners = Vec::new();
