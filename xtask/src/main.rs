@@ -7,6 +7,8 @@
 //! | `demo` – boot four nodes and run a real program | [`demo`] |
 //! | `mpich` – a static MPICH for programs that run on nodes | [`mpich`] |
 //! | `mpi-suite` – MPICH's own tests on nodes | [`mpich::suite`] |
+//! | `file-suites` – programs that others have published to try file systems with | [`file_suites`] |
+//! | `sqlite-suite` – SQLite's own tests on a node | [`sqlite_suite`] |
 //! | `openmpi` – a static Open MPI for programs that run on nodes | [`openmpi`] |
 //! | `pmix` – the static OpenPMIx below it, and its own tests | [`pmix`] |
 //! | `test` – everything CI runs | [`test`] |
@@ -37,6 +39,7 @@ mod recipe;
 mod setup;
 mod simulate;
 mod soak;
+mod sqlite_suite;
 mod test;
 mod tidy;
 
@@ -62,7 +65,7 @@ enum Task {
     Demo,
     /// Build a static MPICH for programs that run on nodes, in target/mpich or, with --pmi, beside it
     Mpich(mpich::Options),
-    /// Run MPICH's own tests of messages and collective operations on nodes
+    /// Run MPICH's own tests of messages, collective operations and files on nodes
     MpiSuite(mpich::suite::Options),
     /// Build a static Open MPI for programs that run on nodes, in target/openmpi
     Openmpi,
@@ -70,6 +73,8 @@ enum Task {
     Pmix,
     /// Build programs that others have published to try file systems with, in target/file-suites
     FileSuites,
+    /// Run SQLite's own tests on a node and on this host, and compare what fails
+    SqliteSuite(sqlite_suite::Options),
     /// Set up, build, and run the whole test suite
     Test(test::Options),
     /// Simulate whole clusters among faults, from seeds: service node, I/O nodes and nodes, the real code
@@ -111,6 +116,7 @@ fn run(task: Task) -> anyhow::Result<()> {
         Task::Openmpi => setup::for_openmpi().and_then(|()| openmpi::run()),
         Task::Pmix => setup::for_openmpi().and_then(|()| pmix::run()),
         Task::FileSuites => setup::for_build().and_then(|()| file_suites::ready()),
+        Task::SqliteSuite(options) => sqlite_suite::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Simulate(options) => simulate::run(&options),
         Task::Mutants(options) => mutants::run(&options),

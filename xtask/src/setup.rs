@@ -51,6 +51,13 @@ const FOR_OPENMPI: &[Package] = &[
     Package { program: "/usr/bin/dpkg-source", name: "dpkg-dev" },
 ];
 
+/// What building SQLite's tests needs besides.
+const FOR_SQLITE: &[Package] = &[
+    Package { program: "/usr/lib/x86_64-linux-gnu/libtcl8.6.a", name: "tcl8.6-dev" },
+    Package { program: "/usr/bin/tclsh8.6", name: "tcl8.6" },
+    Package { program: "/usr/lib/x86_64-linux-gnu/libz.a", name: "zlib1g-dev" },
+];
+
 /// The rustup targets; all that a build needs.
 ///
 /// # Errors
@@ -108,6 +115,16 @@ pub(crate) fn for_mpich() -> Result<()> {
 pub(crate) fn for_openmpi() -> Result<()> {
     for_mpich()?;
     packages(FOR_OPENMPI)
+}
+
+/// What building SQLite's own tests, and running them on a node, needs.
+///
+/// # Errors
+/// If something is missing and this user cannot install it; says the command that does.
+pub(crate) fn for_sqlite() -> Result<()> {
+    for_run()?;
+    for_mpich()?;
+    packages(FOR_SQLITE)
 }
 
 fn packages(wanted: &[Package]) -> Result<()> {
