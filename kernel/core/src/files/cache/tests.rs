@@ -28,6 +28,12 @@ fn open(bench: &Bench, flags: u32) -> u64 {
     u64::try_from(bench.open(PATH, flags)).expect("it opens")
 }
 
+/// What a file was when it was opened.
+fn status(bench: &Bench, file: u64) -> FileStatus {
+    let file = bench.process.files.lock().get(file as i32).expect("it is open");
+    file.as_shipped().expect("it is a file").status
+}
+
 fn write(bench: &Bench, file: u64, offset: u64, bytes: &[u8]) -> i64 {
     let at = bench.put(0, bytes);
     bench.call(nr::PWRITE64, &[file, at, bytes.len() as u64, offset])
@@ -58,8 +64,7 @@ fn a_lease_that_is_wanted_is_given_back_by_who_closes_the_file() {
     let bench = bench();
     let cache = &bench.process.job.cache;
     let file = open(&bench, flags::O_RDWR);
-    let was = bench.process.files.lock().get(file as i32).ok().and_then(|file| Some(file.as_shipped()?.status));
-    let was = was.expect("it is open");
+    let was = status(&bench, file);
     assert_eq!(write(&bench, file, 10, b"more"), 4);
     cache.recall(&bench.process.client, FileId { device: was.device, inode: was.inode }, 1);
     cache.closed(FileIdentity { device: was.device, inode: was.inode });
@@ -148,10 +153,10 @@ fn what_is_said_of_a_file_when_it_is_opened_may_be_older_than_what_was_written()
     let cache = &bench.process.job.cache;
     let was = {
         let file = open(&bench, flags::O_RDONLY);
-        let was = bench.process.files.lock().get(file as i32).ok().and_then(|file| Some(file.as_shipped()?.status));
+        let was = status(&bench, file);
         assert_eq!(bench.call(nr::CLOSE, &[file]), 0);
         bench.rest();
-        was.expect("it is open")
+        was
     };
     let open_as = |size, opening| {
         let status = FileStatus { size, ..was };
@@ -176,8 +181,7 @@ fn what_is_said_of_a_file_when_it_is_opened_may_be_older_than_what_was_written_l
     let bench = bench();
     let cache = &bench.process.job.cache;
     let file = open(&bench, flags::O_RDWR);
-    let was = bench.process.files.lock().get(file as i32).ok().and_then(|file| Some(file.as_shipped()?.status));
-    let was = was.expect("it is open");
+    let was = status(&bench, file);
     let open_as = |size, opening| {
         let grant = Grant { lease: Lease::Sole, number: 1000, known: 999, version: 1000 };
         cache.opened(&FileStatus { size, ..was }, Some((grant, b"")), opening).size()
