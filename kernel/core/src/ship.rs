@@ -316,3 +316,18 @@ impl Client {
         self.shared.changed.wake_all();
     }
 }
+
+/// For models, in which no I/O node answers.
+#[cfg(all(test, feature = "model"))]
+impl Client {
+    /// The numbers of leases that were given back.
+    pub(crate) fn given_back(&self) -> Vec<u64> {
+        self.shared.state.lock().given_back()
+    }
+
+    /// What is being written cannot be.
+    pub(crate) fn fail_writes(&self) {
+        let failed = self.shared.state.lock().fail_writes();
+        failed.into_iter().for_each(Taken::give);
+    }
+}

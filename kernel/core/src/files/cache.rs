@@ -16,6 +16,8 @@ mod fill;
 mod incoming;
 mod later;
 mod mapped;
+#[cfg(all(test, feature = "model"))]
+mod models;
 mod outside;
 mod pages;
 mod taking;

@@ -282,6 +282,25 @@ impl State {
     }
 }
 
+/// For models, in which no I/O node answers.
+#[cfg(all(test, feature = "model"))]
+impl State {
+    /// The leases that are to be given back.
+    pub(super) fn given_back(&self) -> Vec<u64> {
+        let number = |pending: &Pending| match pending.request.call {
+            Call::Return { number, .. } => Some(number),
+            _ => None,
+        };
+        self.requests.iter().filter_map(|pending| number(pending)).collect()
+    }
+
+    /// What is to be written cannot be.
+    pub(super) fn fail_writes(&mut self) -> Vec<Taken> {
+        let failed = self.requests.give_up(|pending| matches!(pending.request.call, Call::Write { .. }));
+        failed.into_iter().filter_map(|pending| pending.answer(Err(Errno::EIO))).collect()
+    }
+}
+
 fn send(link: &Link, id: RequestId, pending: &Pending) -> Result<(), SendError> {
     link.send_shared(id.to_frame(), &pending.request, pending.bulk.clone())
 }
