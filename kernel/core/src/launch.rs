@@ -3,6 +3,7 @@
 mod cut;
 mod frozen;
 mod inspect;
+mod interpreter;
 mod kill;
 mod load;
 mod report;
@@ -174,11 +175,14 @@ impl Life {
         let identity = Identity::of(order);
         let cores = identity.cores(&order.world, executor::cores());
         charge.grow(Process::bytes(cores)).map_err(no_memory)?;
-        let Prepared { image, directory } =
-            load::prepare(order, &client, &job, &node).await.map_err(End::not_started)?;
-        let (space, stack) = load::load(order, &own.environment, &image, &job, &node).map_err(End::not_started)?;
-        let files = descriptors(&client, &self.seat, &node.quota).map_err(no_memory)?;
+        let prepared = load::prepare(order, &client, &job, &node).await.map_err(End::not_started)?;
         let closer = Closer::new(client.clone(), Arc::clone(&job.cache));
+        // In a box: most programs have none.
+        let interpreter = Box::pin(prepared.interpreter(order, &closer, &node.quota)).await.map_err(End::not_started)?;
+        let Prepared { image, directory } = prepared;
+        let parts = (&image, interpreter.as_ref());
+        let (space, stack) = load::load(order, &own.environment, parts, &job, &node).map_err(End::not_started)?;
+        let files = descriptors(&client, &self.seat, &node.quota).map_err(no_memory)?;
         let process = Arc::new(Process {
             threads: Arc::new(identity.threads(&order.world, thread::LIFE_BYTES)),
             signals: Mutex::new(LockLevel::Signals, Signals::charged(identity.pid, &node.quota)),
@@ -218,11 +222,17 @@ impl Life {
             let info = SignalInfo::user(signal.into(), Identity::PARENT, 0);
             let _ = process.signals.lock().send(Target::Process, info);
         }
+        let mut entry = image.entry;
+        if let Some(interpreter) = &interpreter {
+            entry = interpreter.image.entry;
+            let cleared = Box::pin(interpreter.clear(&process)).await;
+            cleared.map_err(|why| End::not_started(format!("{}: {why}", order.path)))?;
+        }
         self.launch_ns = clock::monotonic_ns().saturating_sub(ordered_ns);
         let first = process.threads.add(process.identity.name(), process.cores, &process.node.quota);
         let first = first.map_err(|errno| End::not_started(format!("its first thread cannot be made: {errno}")))?;
         started();
-        let user = UserThread::new(image.entry, stack);
+        let user = UserThread::new(entry, stack);
         thread::start(Arc::clone(&process), first, user)
             .map_err(|error| End::not_started(format!("its first thread cannot be started: {error}")))?;
         Ok(process)

@@ -1,6 +1,5 @@
 //! Why a file is no program that runs here: each error is one line that says what the file is and what to do.
 
-use alloc::string::String;
 use core::fmt;
 
 use crate::limits::{PROGRAM_BYTES_MAX, PROGRAM_SEGMENTS_MAX};
@@ -22,15 +21,15 @@ pub enum ProgramError {
         /// Where the file ends, bytes.
         file_bytes: u64,
     },
-    /// A dynamically linked program.
+    /// It does not say well which dynamic linker it needs.
     #[error(
-        "dynamically linked (needs {interpreter}): link it statically, with -static, or for a musl target such as \
-         x86_64-unknown-linux-musl"
+        "names no dynamic linker as an absolute path within the first {HEADER_BYTES} bytes: link it with the linker's \
+         own script, or statically (-static)"
     )]
-    Dynamic {
-        /// The dynamic linker it names.
-        interpreter: String,
-    },
+    Interpreter,
+    /// A dynamic linker that needs one itself, or can lie at one address only.
+    #[error("not a dynamic linker: {0}")]
+    NoInterpreter(&'static str),
     /// A program for other hardware.
     #[error("built for {0}: build it for x86-64")]
     WrongMachine(Machine),
@@ -44,16 +43,16 @@ pub enum ProgramError {
     #[error("built for another operating system (ELF OS/ABI {0}): build it for Linux")]
     WrongSystem(u8),
     /// An object file.
-    #[error("an object file (.o), not yet a program: link it, with -static")]
+    #[error("an object file (.o), not yet a program: link it")]
     ObjectFile,
     /// A core dump.
     #[error("a core dump, not a program: run the program that it came from")]
     CoreFile,
     /// A shared library, or something else that starts nowhere.
-    #[error("has no entry point (a shared library?): link it as a program, with -static")]
+    #[error("has no entry point (a shared library?): link it as a program")]
     NoEntry,
     /// A type of ELF file that is none of the above.
-    #[error("an ELF file of unknown type {0}: build a static Linux program for x86-64")]
+    #[error("an ELF file of unknown type {0}: build a Linux program for x86-64")]
     UnknownType(u16),
     /// The header contradicts itself.
     #[error("damaged ELF file ({0}): build it again")]
@@ -71,7 +70,7 @@ pub enum ProgramError {
     #[error("{0} loadable segments, at most {PROGRAM_SEGMENTS_MAX} can be: link it with the linker's own script")]
     TooManySegments(usize),
     /// Nothing to load.
-    #[error("has no loadable segment: link it as a program, with -static")]
+    #[error("has no loadable segment: link it as a program")]
     NoSegments,
     /// A segment that cannot be mapped page by page.
     #[error("segment at {address:#x} is not aligned to pages as in the file: link it without -N, -n or --omagic")]
@@ -173,10 +172,10 @@ impl FileKind {
 
 impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const BUILD: &str = "build a static Linux program for x86-64";
+        const BUILD: &str = "build a Linux program for x86-64";
         let (what, remedy) = match self {
             Self::Empty => ("an empty file", BUILD),
-            Self::Script => ("a script", "run its interpreter, built statically, with the script as an argument"),
+            Self::Script => ("a script", "run its interpreter with the script as an argument"),
             Self::Windows => ("a Windows program", BUILD),
             Self::MacOs => ("a macOS program", BUILD),
             Self::WebAssembly => ("a WebAssembly module", BUILD),

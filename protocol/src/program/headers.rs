@@ -1,7 +1,5 @@
 //! The ELF header and the program headers, as far as they are the same for every program that runs here.
 
-use alloc::borrow::ToOwned;
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use elf::abi;
@@ -12,16 +10,16 @@ use elf::segment::SegmentTable;
 
 use crate::program::error::{FileKind, Machine, ProgramError};
 use crate::program::{HEADER_BYTES, PROGRAM_HEADER_BYTES, Placement};
+use crate::text::ByteString;
 
 /// Length of an ELF header, bytes.
 const ELF_HEADER_BYTES: usize = 64;
 
-/// Longest interpreter name that is repeated in an error, bytes.
-const INTERPRETER_BYTES_MAX: u64 = 128;
-
-/// The headers of a static x86-64 Linux program.
+/// The headers of an x86-64 Linux program.
 pub(crate) struct Headers {
     pub(crate) placement: Placement,
+    /// Which dynamic linker it needs.
+    pub(crate) interpreter: Option<ByteString>,
     /// Not biased.
     pub(crate) entry: u64,
     /// Where the program headers lie in the file.
@@ -60,10 +58,10 @@ impl Headers {
             other => return Err(ProgramError::UnknownType(other)),
         };
         let table = read_table(&parsed, start, file_bytes)?;
-        let headers = Self { placement, entry: parsed.e_entry, table_offset: parsed.e_phoff, table };
-        if let Some(interpreter) = headers.find(abi::PT_INTERP) {
-            return Err(ProgramError::Dynamic { interpreter: interpreter_name(interpreter, start) });
-        }
+        let named = table.iter().find(|header| header.p_type == abi::PT_INTERP);
+        let interpreter =
+            named.map(|header| interpreter(header, start).ok_or(ProgramError::Interpreter)).transpose()?;
+        let headers = Self { placement, interpreter, entry: parsed.e_entry, table_offset: parsed.e_phoff, table };
         if headers.entry == 0 {
             return Err(ProgramError::NoEntry);
         }
@@ -134,13 +132,12 @@ fn read_table(
     Ok(SegmentTable::new(LittleEndian, Class::ELF64, table).iter().collect())
 }
 
-/// The interpreter's path in one printable line, if the start of the file has it.
-fn interpreter_name(header: &ProgramHeader, start: &[u8]) -> String {
-    let length = header.p_filesz.min(INTERPRETER_BYTES_MAX);
-    let bytes = header.p_offset.checked_add(length).and_then(|end| {
-        let range = usize::try_from(header.p_offset).ok()?..usize::try_from(end).ok()?;
-        start.get(range)
-    });
-    let path = bytes.and_then(|bytes| bytes.split(|byte| *byte == 0).next()).unwrap_or_default();
-    if path.is_empty() { "a dynamic linker".to_owned() } else { path.escape_ascii().to_string() }
+/// The dynamic linker's path, which ends with a zero.
+fn interpreter(header: &ProgramHeader, start: &[u8]) -> Option<ByteString> {
+    let end = header.p_offset.checked_add(header.p_filesz)?;
+    let bytes = start.get(usize::try_from(header.p_offset).ok()?..usize::try_from(end).ok()?)?;
+    let path = bytes.strip_suffix(&[0])?;
+    // What stands behind a zero is not read, as on Linux.
+    let path = path.split(|byte| *byte == 0).next()?;
+    path.starts_with(b"/").then(|| path.into())
 }

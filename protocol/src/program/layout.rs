@@ -7,12 +7,11 @@ use elf::abi;
 use crate::limits::PROGRAM_SEGMENTS_MAX;
 use crate::program::error::ProgramError;
 use crate::program::headers::{Headers, ProgramHeader};
-use crate::program::{
-    ALIGNMENT_MAX, LOAD_BASE, PAGE_BYTES, Placement, Segment, ThreadLocal, USER_END, USER_START, page_ceil,
-};
+use crate::program::{ALIGNMENT_MAX, PAGE_BYTES, Placement, Segment, ThreadLocal, USER_END, USER_START, page_ceil};
 
-/// The segments in ascending order, where they really lie, and what was added to the addresses in the file.
-pub(crate) fn segments(headers: &Headers, file_bytes: u64) -> Result<(Vec<Segment>, u64), ProgramError> {
+/// The segments in ascending order, where they really lie, and what was added to the addresses in the file. Those that
+/// can lie anywhere lie from `base` on, which is a multiple of [`ALIGNMENT_MAX`].
+pub(crate) fn segments(headers: &Headers, file_bytes: u64, base: u64) -> Result<(Vec<Segment>, u64), ProgramError> {
     // A segment without memory is nothing, whatever else it says.
     let mut loads: Vec<&ProgramHeader> =
         headers.table.iter().filter(|header| header.p_type == abi::PT_LOAD && header.p_memsz != 0).collect();
@@ -29,12 +28,12 @@ pub(crate) fn segments(headers: &Headers, file_bytes: u64) -> Result<(Vec<Segmen
                 return Err(ProgramError::BadSegment { address: lowest.p_vaddr, what: "alignment" });
             }
             let lowest = lowest.p_vaddr & !(alignment - 1);
-            // The addresses that follow are higher, but must not come round to the load base from above.
+            // The addresses that follow are higher, but must not come round to the base from above.
             let highest = loads.last().map_or(lowest, |header| header.p_vaddr);
-            if highest - lowest > USER_END - LOAD_BASE {
+            if highest - lowest > USER_END - base {
                 return Err(ProgramError::KernelAddress { address: highest });
             }
-            LOAD_BASE.wrapping_sub(lowest)
+            base.wrapping_sub(lowest)
         }
     };
     let mut segments: Vec<Segment> = Vec::new();

@@ -1,4 +1,4 @@
-//! What a static program is, and why a file is not one.
+//! What a program is, and why a file is not one.
 //!
 //! [`parse`] reads the first [`HEADER_BYTES`] bytes of an ELF file and either says exactly how the program lies in
 //! memory or gives one line on why it cannot run and what to do. The service node calls it when a program is submitted,
@@ -7,6 +7,9 @@
 //! What a [`ProgramImage`] promises: at least one segment; segments in ascending order, no two in the same page, all of
 //! them between [`USER_START`] and [`USER_END`], their file bytes within the file and congruent to their address modulo
 //! the page size; the entry point in an executable one.
+//!
+//! A program that is linked dynamically names a dynamic linker (`PT_INTERP`), which [`parse_interpreter`] reads as
+//! [`parse`] reads a program: it is started in the program's place and finds that, as on Linux, by the auxiliary vector.
 
 mod error;
 mod headers;
@@ -19,6 +22,7 @@ pub use self::error::{FileKind, ProgramError};
 
 use self::headers::{Headers, ProgramHeader};
 use crate::limits::PROGRAM_BYTES_MAX;
+use crate::text::ByteString;
 
 /// How much of a file's start [`parse`] needs, bytes (all of it, if the file is shorter).
 pub const HEADER_BYTES: usize = 4096;
@@ -29,6 +33,10 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Where position-independent programs lie, always: retained page tables rest on it. A multiple of any alignment that
 /// [`parse`] takes.
 pub const LOAD_BASE: u64 = 0x0000_5500_0000_0000;
+
+/// Where dynamic linkers lie, always. A multiple of any alignment that [`parse`] takes, and a terabyte below
+/// [`LOAD_BASE`].
+pub const INTERPRETER_BASE: u64 = 0x0000_5400_0000_0000;
 
 /// First address a program may use; below it null pointers fault, also those with an offset.
 pub const USER_START: u64 = 0x1_0000;
@@ -109,6 +117,8 @@ pub struct ThreadLocal {
 pub struct ProgramImage {
     /// Address of the first instruction.
     pub entry: u64,
+    /// Which dynamic linker is to be started in its place, an absolute path; `None`: it is linked statically.
+    pub interpreter: Option<ByteString>,
     /// How its addresses were fixed.
     pub placement: Placement,
     /// What lies where.
@@ -142,6 +152,15 @@ impl ProgramImage {
         self.segments.iter().map(|segment| segment.end_page() - segment.first_page()).sum()
     }
 
+    /// What is to be zeroed by who maps whole pages of the file: address and length, bytes, less than a page each. As on
+    /// Linux that is to the end of the last page of writable segments, beyond their ends: dynamic linkers take what they
+    /// need first from there.
+    pub fn zeros(&self) -> impl Iterator<Item = (u64, usize)> {
+        let written = self.segments.iter().filter(|segment| segment.write && segment.file_bytes > 0);
+        let ends = written.map(|segment| segment.address + segment.file_bytes);
+        ends.map(|end| (end, (page_ceil(end) - end) as usize)).filter(|(_, length)| *length > 0)
+    }
+
     /// Address behind the last page: where the heap (brk) may start.
     #[must_use]
     pub fn end_page(&self) -> u64 {
@@ -164,13 +183,32 @@ pub(crate) const fn page_ceil(address: u64) -> u64 {
 /// # Errors
 /// [`ProgramError`]: one line on what the file is and what to do.
 pub fn parse(header: &[u8], file_bytes: u64) -> Result<ProgramImage, ProgramError> {
+    parse_at(header, file_bytes, LOAD_BASE)
+}
+
+/// As [`parse`], of a dynamic linker, which lies at [`INTERPRETER_BASE`].
+///
+/// # Errors
+/// [`ProgramError`].
+pub fn parse_interpreter(header: &[u8], file_bytes: u64) -> Result<ProgramImage, ProgramError> {
+    let image = parse_at(header, file_bytes, INTERPRETER_BASE)?;
+    if image.interpreter.is_some() {
+        return Err(ProgramError::NoInterpreter("it needs one itself"));
+    }
+    if image.placement == Placement::Fixed {
+        return Err(ProgramError::NoInterpreter("it is linked to fixed addresses"));
+    }
+    Ok(image)
+}
+
+fn parse_at(header: &[u8], file_bytes: u64, base: u64) -> Result<ProgramImage, ProgramError> {
     if file_bytes > PROGRAM_BYTES_MAX {
         return Err(ProgramError::FileTooLarge { bytes: file_bytes });
     }
     let within_file = usize::try_from(file_bytes).unwrap_or(usize::MAX).min(HEADER_BYTES);
     let header = header.get(..within_file).unwrap_or(header);
     let headers = Headers::parse(header, file_bytes)?;
-    let (segments, bias) = layout::segments(&headers, file_bytes)?;
+    let (segments, bias) = layout::segments(&headers, file_bytes, base)?;
     let holder = |address: u64, bytes: u64| segments.iter().find(|segment| segment.holds(address, bytes));
 
     let entry = headers.entry.wrapping_add(bias);
@@ -185,6 +223,7 @@ pub fn parse(header: &[u8], file_bytes: u64) -> Result<ProgramImage, ProgramErro
         relro: layout::relro(&headers, &segments, bias)?,
         thread_local: layout::thread_local(&headers, &segments, bias)?,
         stack_executable: headers.find(elf::abi::PT_GNU_STACK).is_some_and(is_executable),
+        interpreter: headers.interpreter,
         segments,
         bias,
     };

@@ -15,10 +15,12 @@ use coppice_protocol::program::{self, ProgramImage};
 use coppice_protocol::ship::{Call, Location, Reply};
 use coppice_protocol::text::ByteString;
 
+use super::interpreter::Interpreter;
 use crate::errno::Errno;
-use crate::files::{pipeline::Pipeline, special};
+use crate::files::{Closer, pipeline::Pipeline, special};
 use crate::memory::{AddressSpace, BesideError, StartInfo};
 use crate::process::{JobOnNode, NodeFacts, list_bytes};
+use crate::quota::Quota;
 use crate::random;
 use crate::ship::{Client, ProgramFile};
 
@@ -28,6 +30,25 @@ pub(super) struct Prepared {
     pub(super) image: ProgramImage,
     /// Its working directory: absolute, no links in it.
     pub(super) directory: ByteString,
+}
+
+impl Prepared {
+    /// The program's dynamic linker, if it needs one.
+    ///
+    /// # Errors
+    /// One line for the user.
+    pub(super) async fn interpreter(
+        &self,
+        order: &Launch,
+        closer: &Closer,
+        quota: &Arc<Quota>,
+    ) -> Result<Option<Interpreter>, String> {
+        let Some(path) = &self.image.interpreter else { return Ok(None) };
+        match Interpreter::open(path, closer, quota).await {
+            Ok(interpreter) => Ok(Some(interpreter)),
+            Err(why) => Err(format!("{}: {why}", order.path)),
+        }
+    }
 }
 
 /// Reads the program's headers, unless they are known, and finds the working directory, both at once.
@@ -121,16 +142,20 @@ pub(super) fn on_the_node(order: &Launch) -> u32 {
 pub(super) fn load(
     order: &Launch,
     environment: &[ByteString],
-    image: &ProgramImage,
+    (image, interpreter): (&ProgramImage, Option<&Interpreter>),
     job: &JobOnNode,
     node: &NodeFacts,
 ) -> Result<(AddressSpace, u64), String> {
     let mut space = space_for(order, image, job, node).map_err(|error| format!("{}: {error}", order.path))?;
+    if let Some(interpreter) = interpreter {
+        interpreter.map(&mut space).map_err(|why| format!("{}: {why}", order.path))?;
+    }
     space.share_room(on_the_node(order), &node.quota);
     let info = StartInfo {
         arguments: &order.arguments,
         environment,
         path: &order.path,
+        interpreter: interpreter.map_or(0, |interpreter| interpreter.image.load_bias()),
         random: random::bytes(),
         user: order.user,
         group: order.group,

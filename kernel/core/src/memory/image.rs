@@ -8,7 +8,7 @@ use coppice_hal::paging::Access;
 use coppice_protocol::ids::ProgramId;
 use coppice_protocol::program::{ProgramImage, Segment};
 
-use super::area::{Area, Content};
+use super::area::{Area, Content, FileSource};
 use super::limits::{MAP_BOTTOM, MAP_TOP, PAGE};
 use super::space::AddressSpace;
 
@@ -86,6 +86,37 @@ impl AddressSpace {
             return Err(LoadError::TooLarge { needed, available });
         }
         self.map_image(Arc::new(Image { id, layout: layout.clone() }))
+    }
+
+    /// Maps a dynamic linker beside the program, whose file this is. What it is to find as zeros in the last pages of
+    /// that ([`ProgramImage::zeros`]) it does not yet.
+    ///
+    /// # Errors
+    /// [`LoadError`] in one line for the user; what was mapped so far stays.
+    pub fn map_interpreter(&mut self, layout: &ProgramImage, file: &Arc<dyn FileSource>) -> Result<(), LoadError> {
+        for segment in &layout.segments {
+            let (start, end) = (segment.first_page(), segment.end_page());
+            if start < MAP_BOTTOM || end > MAP_TOP {
+                return Err(LoadError::Address(segment.address));
+            }
+            if start >= end || !self.areas.is_free(start, end) {
+                return Err(LoadError::Overlap(segment.address));
+            }
+            let area = |end, content| Area { end, access: rights(segment), may_write: true, content };
+            let file_end = if segment.file_bytes > 0 {
+                (segment.address + segment.file_bytes).next_multiple_of(PAGE)
+            } else {
+                start
+            };
+            if file_end > start {
+                let offset = segment.file_offset - (segment.address - start);
+                self.areas.insert(start, area(file_end, Content::File { file: Arc::clone(file), offset }));
+            }
+            if end > file_end {
+                self.areas.insert(file_end, area(end, Content::Zero));
+            }
+        }
+        Ok(())
     }
 
     /// Maps a program whose size was checked.

@@ -48,6 +48,8 @@ pub struct StartInfo<'a> {
     pub environment: &'a [ByteString],
     /// The path it was started by (`AT_EXECFN`).
     pub path: &'a [u8],
+    /// What was added to the addresses of its dynamic linker, or 0 (`AT_BASE`).
+    pub interpreter: u64,
     /// Sixteen random bytes (`AT_RANDOM`).
     pub random: [u8; 16],
     /// User id.
@@ -139,7 +141,7 @@ impl AddressSpace {
         }
         vector.extend([
             [auxiliary::PAGESZ, PAGE],
-            [auxiliary::BASE, 0],
+            [auxiliary::BASE, info.interpreter],
             [auxiliary::FLAGS, 0],
             [auxiliary::ENTRY, layout.entry],
             [auxiliary::UID, user],

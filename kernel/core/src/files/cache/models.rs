@@ -98,11 +98,7 @@ fn a_lease_that_was_given_back_is_not_had() {
     check(|| {
         let node = Node::new();
         let file = node.opened(None);
-        node.at_a_time([
-            |node| drop(node.opened(Some(1))),
-            |node| drop(node.opened(Some(2))),
-            |node| node.recall(2),
-        ]);
+        node.at_a_time([|node| drop(node.opened(Some(1))), |node| drop(node.opened(Some(2))), |node| node.recall(2)]);
         assert_eq!((node.given_back(), file.lease()), (Vec::from([2]), None));
         assert_eq!(node.opened(Some(3)).lease(), Some(3));
     });

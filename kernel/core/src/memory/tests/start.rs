@@ -18,6 +18,7 @@ fn info<'a>(arguments: &'a [ByteString], environment: &'a [ByteString]) -> Start
         arguments,
         environment,
         path: b"/bin/program",
+        interpreter: 0x5400_0000_0000,
         random: core::array::from_fn(|at| at as u8 + 1),
         user: 1000,
         group: 1001,
@@ -112,7 +113,7 @@ fn position_independent_programs_lie_at_the_same_place_always() {
     let base = coppice_protocol::program::LOAD_BASE;
     let pointer = world.space.build_stack(&info(&strings(&["p"]), &[])).expect("room");
     let vector = auxiliary(&mut world.space, pointer + 8 + 8 + 8 + 8);
-    assert_eq!((vector[&3], vector[&9], vector[&7]), (base + 64, base + 0x1000, 0));
+    assert_eq!((vector[&3], vector[&9], vector[&7]), (base + 64, base + 0x1000, 0x5400_0000_0000));
     assert_eq!(world.byte(base + 0x1000), Some(world.file[0x1000]));
     assert!(world.space.set_break(0) > base);
 }
