@@ -36,7 +36,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and another one ends the I/O node with an error.
-pub const VERSION: u16 = 23;
+pub const VERSION: u16 = 24;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -212,6 +212,8 @@ pub struct StartJob {
     pub program_file: ByteString,
     /// The program's path as the user gave it.
     pub path: ByteString,
+    /// As [`crate::control::Launch::executable`].
+    pub executable: Option<ByteString>,
     /// Arguments; the first is the program's name.
     pub arguments: Vec<ByteString>,
     /// Environment for all ranks, `NAME=VALUE`.

@@ -24,8 +24,14 @@ pub enum Toolchain {
     Rust,
     /// Rust's std on glibc.
     RustGlibc,
-    /// gcc and glibc, dynamically linked: what a node must refuse.
+    /// gcc and glibc, dynamically linked, with libraries beside the program, too.
     Dynamic,
+    /// The same with musl.
+    MuslDynamic,
+    /// A library: gcc and glibc.
+    Library,
+    /// The same with musl.
+    MuslLibrary,
     /// MPICH's compiler, from `cargo xtask mpich`; sources in `tests/guests/mpi`.
     Mpi,
     /// gcc and glibc with OpenMP. There is none with musl: gcc's library for it is made for glibc.
@@ -107,7 +113,10 @@ pub fn program(name: &str, toolchain: Toolchain) -> PathBuf {
         Toolchain::Glibc | Toolchain::Sqlite => compiler("gcc", &["-O2", "-Wall", "-static", "-no-pie"]),
         Toolchain::GlibcPie => compiler("gcc", &["-O2", "-Wall", "-static-pie", "-fPIE"]),
         Toolchain::Musl => compiler("musl-gcc", &["-O2", "-Wall", "-static"]),
-        Toolchain::Dynamic => compiler("gcc", &["-O2", "-Wall"]),
+        Toolchain::Dynamic => compiler("gcc", &["-O2", "-Wall", "-Wl,-rpath,$ORIGIN"]),
+        Toolchain::MuslDynamic => compiler("musl-gcc", &["-O2", "-Wall", "-Wl,-rpath,$ORIGIN"]),
+        Toolchain::Library => compiler("gcc", &["-O2", "-Wall", "-shared", "-fPIC"]),
+        Toolchain::MuslLibrary => compiler("musl-gcc", &["-O2", "-Wall", "-shared", "-fPIC"]),
         Toolchain::CPlusPlus => compiler("g++", &["-O2", "-Wall", "-std=c++17", "-static", "-no-pie"]),
         Toolchain::Rust => compiler("rustc", &["--edition=2024", "-O", "--target=x86_64-unknown-linux-musl"]),
         Toolchain::RustGlibc => compiler("rustc", &["--edition=2024", "-O", "-Ctarget-feature=+crt-static"]),

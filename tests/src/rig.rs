@@ -226,6 +226,7 @@ impl Rig {
             program,
             program_bytes,
             path: "/program".into(),
+            executable: None,
             arguments: ["program"].iter().chain(arguments).map(|&text| text.into()).collect(),
             environment: Vec::new(),
             directory: "/".into(),

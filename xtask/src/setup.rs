@@ -1,5 +1,7 @@
 //! What a fresh machine lacks: rustup targets, and Debian packages when we may install them.
 
+use std::path::Path;
+
 use anyhow::{Result, bail};
 
 use crate::command::{command, output, run};
@@ -30,6 +32,7 @@ const FOR_TESTS: &[Package] = &[
     Package { program: "/usr/bin/tmux", name: "tmux" },
     Package { program: "/usr/bin/chromium", name: "chromium" },
     Package { program: "/usr/bin/chromedriver", name: "chromium-driver" },
+    Package { program: "/usr/bin/python3", name: "python3" },
 ];
 
 const FOR_FIGURES: &[Package] = &[Package { program: "/usr/bin/dot", name: "graphviz" }];
@@ -88,6 +91,7 @@ pub(crate) fn for_run() -> Result<()> {
 pub(crate) fn everything() -> Result<()> {
     for_run()?;
     packages(FOR_TESTS)?;
+    pythons_tests()?;
     for_openmpi()?;
     prometheus::ready()
 }
@@ -127,12 +131,23 @@ pub(crate) fn for_sqlite() -> Result<()> {
     packages(FOR_SQLITE)
 }
 
+/// The tests of the system's Python, which are a package of each of its versions.
+fn pythons_tests() -> Result<()> {
+    let version = output(command("/usr/bin/python3", &["-c"]).arg("import sys; print('%d.%d' % sys.version_info[:2])"))?;
+    let version = version.trim();
+    if Path::new(&format!("/usr/lib/python{version}/test/test_struct.py")).exists() {
+        return Ok(());
+    }
+    install(&[&format!("libpython{version}-testsuite")])
+}
+
 fn packages(wanted: &[Package]) -> Result<()> {
-    let missing: Vec<&str> = wanted
-        .iter()
-        .filter(|package| !std::path::Path::new(package.program).exists())
-        .map(|package| package.name)
-        .collect();
+    let is_missing = |package: &&Package| !Path::new(package.program).exists();
+    let missing: Vec<&str> = wanted.iter().filter(is_missing).map(|package| package.name).collect();
+    install(&missing)
+}
+
+fn install(missing: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }

@@ -4,6 +4,7 @@ mod core_files;
 mod family;
 mod input;
 mod labels;
+mod libraries;
 pub(crate) mod output;
 pub(crate) mod program;
 pub(crate) mod restart;
@@ -52,6 +53,10 @@ pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
 pub(crate) async fn run(client: &Client, run: &Run) -> anyhow::Result<ExitCode> {
     let submission = submission(run)?;
+    let missing = libraries::check(&submission.program, &submission.root, &submission.environment)?;
+    if let Some(missing) = missing.filter(|_| !run.quiet) {
+        say(&missing);
+    }
     // From here on, so that there is no moment at which a Ctrl-C is lost or does nothing.
     let mut interrupts = signal(SignalKind::interrupt())?;
     let accepted = Cell::new(None);

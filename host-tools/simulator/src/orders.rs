@@ -153,6 +153,7 @@ fn launch(job: JobId, program: ProgramId, use_retained: bool, context: &mut Cont
         directory: "/".into(),
         user: 1000,
         group: 1000,
+        executable: None,
         umask: 0o22,
         use_retained,
         world: coppice_protocol::world::World::new(

@@ -178,7 +178,8 @@ impl Life {
         let prepared = load::prepare(order, &client, &job, &node).await.map_err(End::not_started)?;
         let closer = Closer::new(client.clone(), Arc::clone(&job.cache));
         // In a box: most programs have none.
-        let interpreter = Box::pin(prepared.interpreter(order, &closer, &node.quota)).await.map_err(End::not_started)?;
+        let interpreter =
+            Box::pin(prepared.interpreter(order, &closer, &node.quota)).await.map_err(End::not_started)?;
         let Prepared { image, directory } = prepared;
         let parts = (&image, interpreter.as_ref());
         let (space, stack) = load::load(order, &own.environment, parts, &job, &node).map_err(End::not_started)?;

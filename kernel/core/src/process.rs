@@ -59,8 +59,8 @@ pub(crate) mod trace;
 
 pub(crate) use self::job::{JobOnNode, JobsOnNode};
 pub(crate) use caller::Caller;
-pub(crate) use fetch::Fetched;
 pub use end::End;
+pub(crate) use fetch::Fetched;
 pub(crate) use memory::Unfinished;
 pub(crate) use outcome::{Awaited, Failure, Immediate, Trouble};
 pub use state::NodeFacts;

@@ -58,7 +58,7 @@ fn programs_that_are_none() {
     });
 
     let cases: &[(&str, &[&str])] = &[
-        (&dynamic, &["dynamic", "-static"]),
+        (&dynamic, &["dynamically", "--root /", "link it statically"]),
         (&script, &["script"]),
         (&text, &["ELF"]),
         (&empty, &["empty"]),

@@ -6,9 +6,11 @@ use anyhow::{Context, anyhow};
 use coppice_api::shown;
 use rustix::fs::Mode;
 
-/// The program's file, absolute. A name without a slash is looked for here first, then in `PATH`.
+/// The program's file, absolute, without links if it is there. A name without a slash is looked for here first, then in
+/// `PATH`.
 pub(crate) fn find(name: &Path) -> anyhow::Result<PathBuf> {
-    find_in(name, &std::env::var_os("PATH").unwrap_or_default())
+    let found = find_in(name, &std::env::var_os("PATH").unwrap_or_default())?;
+    Ok(found.canonicalize().unwrap_or(found))
 }
 
 fn find_in(name: &Path, path: &std::ffi::OsStr) -> anyhow::Result<PathBuf> {

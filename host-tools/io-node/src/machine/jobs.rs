@@ -243,6 +243,7 @@ impl Job {
             program: spec.program,
             program_bytes: spec.program_bytes,
             path: spec.path.clone(),
+            executable: spec.executable.clone(),
             arguments: spec.arguments.clone(),
             environment: spec.environment.clone(),
             directory: spec.directory.clone(),

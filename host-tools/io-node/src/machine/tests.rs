@@ -161,6 +161,7 @@ fn job() -> StartJob {
         directory: "/".into(),
         user: 0,
         group: 0,
+        executable: None,
         umask: 0,
         input_rank: None,
         members: vec![Member { first: RANK, count: 1, node: NodeId(0), use_retained: false, restore: None }],

@@ -270,6 +270,7 @@ impl Pset {
             directory: "/".into(),
             user: 0,
             group: 0,
+            executable: None,
             umask: 0o22,
             input_rank: Some(RANK),
             members: vec![Member { first: RANK, count: 1, node: NODE, use_retained: false, restore: None }],

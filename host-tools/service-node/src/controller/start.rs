@@ -1,6 +1,7 @@
 //! Giving jobs their nodes.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use coppice_api::job::{FileCalls, Submission};
 use coppice_api::path;
@@ -8,7 +9,7 @@ use coppice_api::retain::{LastProgram, PlacedNode, Placement};
 use coppice_api::stream::JobEvent;
 use coppice_protocol::ids::{Generation, JobId, NodeId, PsetId, Rank};
 use coppice_protocol::pset::{Member, StartJob, ToPset};
-
+use coppice_protocol::text::ByteString;
 use coppice_protocol::world::World;
 
 use super::job::Job;
@@ -188,6 +189,7 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores:
         program_bytes: job.program.bytes,
         program_file: path::bytes(store.path(job.program.id)),
         path: submission.name.clone(),
+        executable: in_root(submission),
         arguments,
         environment: submission.environment.clone(),
         directory: submission.directory.clone(),
@@ -220,4 +222,11 @@ fn may_have_leases(job: &Job, links: &Links) -> bool {
     let is_alone =
         links.psets().psets().nth(1).is_none() || job.descent.is_none() && job.ranks.psets().nth(1).is_none();
     job.submission.io == FileCalls::Leased && is_alone
+}
+
+/// Where the job's program lies for its ranks, if it lies in their root. Neither path has links in it if the tool could
+/// see to that.
+fn in_root(submission: &Submission) -> Option<ByteString> {
+    let below = submission.program.strip_prefix(&submission.root).ok()?;
+    Some(path::bytes(Path::new("/").join(below)))
 }

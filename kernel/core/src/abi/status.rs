@@ -17,12 +17,12 @@ const STATX_BASIC_STATS: u32 = 0x7ff;
 const STATX_BTIME: u32 = 0x800;
 
 /// Major number of a device as `st_dev` encodes it.
-const fn major(device: u64) -> u32 {
+pub(crate) const fn major(device: u64) -> u32 {
     ((device >> 8) & 0xfff | (device >> 32) & !0xfff) as u32
 }
 
 /// Minor number of a device as `st_dev` encodes it.
-const fn minor(device: u64) -> u32 {
+pub(crate) const fn minor(device: u64) -> u32 {
     (device & 0xff | (device >> 12) & !0xff) as u32
 }
 

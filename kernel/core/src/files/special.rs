@@ -200,6 +200,12 @@ impl Node {
         Self { index: 1000 + device.minor(), kind: Kind::Device(device) }
     }
 
+    /// The program's own file.
+    pub(crate) fn of_program() -> Self {
+        let index = ENTRIES.iter().position(|(_, kind)| *kind == Kind::Program).unwrap_or_default();
+        Self { index: index as u32, kind: Kind::Program }
+    }
+
     /// A number that tells it from others.
     pub(crate) const fn inode(self) -> u64 {
         self.index as u64 + 1

@@ -96,6 +96,17 @@ impl AddressSpace {
     }
 }
 
+impl AddressSpace {
+    /// Whether what is written there is seen by whoever maps the same.
+    #[must_use]
+    pub fn shows_shared(&self, address: u64) -> bool {
+        let area = self.areas.find(address);
+        area.is_some_and(|(_, area)| {
+            matches!(area.content, Content::Mapped { .. } | Content::Shared { private: false, .. })
+        })
+    }
+}
+
 fn seen(area: &Area) -> Seen<'_> {
     match &area.content {
         Content::Zero => Seen::Zeros,

@@ -109,7 +109,10 @@ impl Identity {
             group: launch.group,
             program: launch.program,
             program_bytes: launch.program_bytes,
-            executable: executable(&launch.directory, &launch.path).into(),
+            executable: match &launch.executable {
+                Some(path) => path.clone(),
+                None => executable(&launch.directory, &launch.path).into(),
+            },
             arguments: launch.arguments.clone(),
             core_file: launch.core_file,
         }
@@ -122,12 +125,15 @@ impl Identity {
 
     /// What that takes of the heap, bytes.
     pub(crate) fn bytes(launch: &Launch) -> usize {
-        block_bytes(launch.directory.len() + 1 + launch.path.len()) + list_bytes(&launch.arguments)
+        let as_called = launch.directory.len() + 1 + launch.path.len();
+        block_bytes(launch.executable.as_ref().map_or(as_called, |path| path.len())) + list_bytes(&launch.arguments)
     }
 
     /// The name that Linux would give the process: that of the program, cut to 15 bytes and a zero.
     pub(crate) fn name(&self) -> [u8; 16] {
-        let program = components(&self.executable).next_back().unwrap_or_default();
+        // As it was called, as on Linux: what a link is called is not what it leads to.
+        let called = self.arguments.first().unwrap_or(&self.executable);
+        let program = components(called).next_back().unwrap_or_default();
         let mut name = [0; 16];
         for (to, from) in name.iter_mut().zip(program.iter().take(15)) {
             *to = *from;

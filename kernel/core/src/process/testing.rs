@@ -47,10 +47,10 @@ mod served;
 mod world;
 
 pub(crate) use self::served::{ECHO_BYTES_MAX, ECHO_PORT};
-pub(crate) use self::world::World;
+pub(crate) use self::world::{World, small_program};
 
 use self::served::Echoes;
-use self::world::{play, small_program};
+use self::world::play;
 
 /// Where the process has memory it may read and write, [`MEMORY_BYTES`] of it. Its stack grows down from the end.
 pub(crate) const MEMORY: u64 = 0x1000_0000;
@@ -116,6 +116,7 @@ pub(crate) fn order(size: u32) -> Launch {
         directory: "/work".into(),
         user: 1,
         group: 2,
+        executable: None,
         umask: 0o22,
         use_retained: false,
         world: protocol_world::World::new(JobKey([9; 32]), 1, (0..size).map(NodeId)),

@@ -4,15 +4,22 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::fmt::Write;
+use core::slice;
 use core::sync::atomic::Ordering;
 
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::paging::Access;
+use coppice_protocol::ship::FileStatus;
 
 use super::excerpt::Excerpt;
 use super::texts::{PAGE_KIB, cores};
+use crate::abi::status::{major, minor};
 use crate::abi::time::ticks;
+use crate::files::special::Node;
+use crate::files::{Object, OpenFile};
+use crate::memory::{FileSource, Seen};
 use crate::process::{Identity, Process, ThreadState};
 
 fn find(process: &Process, thread: Option<u32>) -> Option<Arc<ThreadState>> {
@@ -133,20 +140,46 @@ fn mapped_bytes(areas: impl Iterator<Item = (u64, u64, Access)>) -> u64 {
     areas.map(|(start, end, _)| end - start).sum()
 }
 
-/// As Linux lays it out, without the names of files: the kernel does not keep them. What is the stack's and the heap's
-/// is said.
+/// Column of names in `/proc/self/maps`, as on Linux.
+const NAME_COLUMN: usize = 73;
+
+/// As Linux lays it out. What lies in the program's segments behind their bytes of the file is not told from these.
 pub(super) fn maps(process: &Process, text: &mut Excerpt) {
     let space = process.space.lock();
     let (heap, stack) = (space.heap(), space.start().stack);
-    for (start, end, access) in space.mapped() {
+    for (start, end, access, seen) in space.seen(0) {
         let flag = |which, letter| if access.contains(which) { letter } else { '-' };
         let (r, w, x) = (flag(Access::READ, 'r'), flag(Access::WRITE, 'w'), flag(Access::EXECUTE, 'x'));
-        let name = match start {
-            _ if (start..end).contains(&stack) => "                          [stack]",
-            _ if start >= heap.0 && end <= heap.1 => "                          [heap]",
-            _ => "",
+        let p = if space.shows_shared(start) { 's' } else { 'p' };
+        let (offset, status, name) = match seen {
+            Seen::Program(offset) => (offset, program_status(process), &process.identity.executable[..]),
+            Seen::File(file, offset) => file_seen(process, file, offset),
+            Seen::Zeros if (start..end).contains(&stack) => (0, FileStatus::default(), &b"[stack]"[..]),
+            Seen::Zeros if start >= heap.0 && end <= heap.1 => (0, FileStatus::default(), &b"[heap]"[..]),
+            Seen::Zeros | Seen::Shared(_) => (0, FileStatus::default(), &b""[..]),
         };
+        let (major, minor, inode) = (major(status.device), minor(status.device), status.inode);
+        let line = format!("{start:08x}-{end:08x} {r}{w}{x}{p} {offset:08x} {major:02x}:{minor:02x} {inode}");
         // Writing to a text does not fail; it says at its end what is missing.
-        let _ = writeln!(text, "{start:08x}-{end:08x} {r}{w}{x}p 00000000 00:00 0{name}");
+        let _ = if name.is_empty() { write!(text, "{line}") } else { write!(text, "{line:<NAME_COLUMN$}") };
+        for byte in name {
+            text.push(if *byte == b'\n' { b"\\012" } else { slice::from_ref(byte) });
+        }
+        text.push(b"\n");
+    }
+}
+
+/// What the program's own file is.
+fn program_status(process: &Process) -> FileStatus {
+    Node::of_program().status(process)
+}
+
+/// Of a file that is mapped: where, what it is, and its path.
+fn file_seen<'a>(process: &'a Process, file: &'a dyn FileSource, offset: u64) -> (u64, FileStatus, &'a [u8]) {
+    let file: &dyn Any = file;
+    match file.downcast_ref::<OpenFile>().map(|file| &file.object) {
+        Some(Object::Shipped(shipped)) => (offset, shipped.status, &shipped.path),
+        Some(Object::Program(_)) => (offset, program_status(process), &process.identity.executable),
+        _ => (offset, FileStatus::default(), b""),
     }
 }

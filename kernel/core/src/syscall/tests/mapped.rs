@@ -1,5 +1,7 @@
 //! Files that are mapped shared, and written through that: who sees it, and when it is in the file.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -439,5 +441,21 @@ proptest! {
         bench.rest();
         prop_assert!(bench.file(PATH) == model);
         prop_assert_eq!(bench.process.job.cache.mapped_pages(), 0);
+    }
+}
+
+#[test]
+fn what_is_mapped_is_told_with_its_file() {
+    let bench = Bench::new(&[("/work/a\nb", &[1; 10_000])]);
+    let file = bench.open("a\nb", flags::O_RDWR) as u64;
+    let private = bench.call(nr::MMAP, &[0, 4096, 5, 2, file, 4096]);
+    let shared = bench.call(nr::MMAP, &[0, 8192, 3, 1, file, 0]);
+    let maps = bench.open("/proc/self/maps", flags::O_RDONLY) as u64;
+    let length = bench.call(nr::READ, &[maps, MEMORY, 4096]);
+    let text = String::from_utf8(bench.get(0, length as usize)).expect("text");
+    for (start, bytes, rest) in [(private, 4096, " r-xp 00001000 "), (shared, 8192, " rw-s 00000000 ")] {
+        let line = text.lines().find(|line| line.starts_with(&format!("{start:08x}-{:08x}{rest}", start + bytes)));
+        let line = line.unwrap_or_else(|| panic!("none for {start:#x}: {text}"));
+        assert_eq!(line.find("/work/a\\012b"), Some(73), "where Linux has it: {line}");
     }
 }
