@@ -213,7 +213,7 @@ pub struct StartJob {
     /// The program's path as the user gave it.
     pub path: ByteString,
     /// As [`crate::control::Launch::executable`].
-    pub executable: Option<ByteString>,
+    pub executable: Option<Box<ByteString>>,
     /// Arguments; the first is the program's name.
     pub arguments: Vec<ByteString>,
     /// Environment for all ranks, `NAME=VALUE`.

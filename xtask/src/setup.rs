@@ -133,7 +133,8 @@ pub(crate) fn for_sqlite() -> Result<()> {
 
 /// The tests of the system's Python, which are a package of each of its versions.
 fn pythons_tests() -> Result<()> {
-    let version = output(command("/usr/bin/python3", &["-c"]).arg("import sys; print('%d.%d' % sys.version_info[:2])"))?;
+    let code = "import sys; print('%d.%d' % sys.version_info[:2])";
+    let version = output(&mut command("/usr/bin/python3", &["-c", code]))?;
     let version = version.trim();
     if Path::new(&format!("/usr/lib/python{version}/test/test_struct.py")).exists() {
         return Ok(());

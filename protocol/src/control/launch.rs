@@ -37,8 +37,8 @@ pub struct Launch {
     /// Path of the program as the user gave it, for `AT_EXECFN` and messages.
     pub path: ByteString,
     /// Where its file lies in the job's root, without links, if it does: what `/proc/self/exe` says, from which dynamic
-    /// linkers take `$ORIGIN`.
-    pub executable: Option<ByteString>,
+    /// linkers take `$ORIGIN`. In a box, as messages are moved about.
+    pub executable: Option<Box<ByteString>>,
     /// Arguments; the first is the program's name.
     pub arguments: Vec<ByteString>,
     /// Environment for all ranks, `NAME=VALUE`. Each has more: [`Order::own_environment`].
@@ -208,7 +208,7 @@ mod tests {
             program: ProgramId([1; 32]),
             program_bytes: 5,
             path: "p".into(),
-            executable: Some("/bin/p".into()),
+            executable: Some(Box::new("/bin/p".into())),
             arguments: Vec::new(),
             environment: environment.iter().map(|text| ByteString::from(*text)).collect(),
             directory: "/".into(),

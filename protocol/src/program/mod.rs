@@ -9,7 +9,8 @@
 //! the page size; the entry point in an executable one.
 //!
 //! A program that is linked dynamically names a dynamic linker (`PT_INTERP`), which [`parse_interpreter`] reads as
-//! [`parse`] reads a program: it is started in the program's place and finds that, as on Linux, by the auxiliary vector.
+//! [`parse`] reads a program: it is started in the program's place and finds that, as on Linux, by the auxiliary
+//! vector.
 
 mod error;
 mod headers;
@@ -152,9 +153,9 @@ impl ProgramImage {
         self.segments.iter().map(|segment| segment.end_page() - segment.first_page()).sum()
     }
 
-    /// What is to be zeroed by who maps whole pages of the file: address and length, bytes, less than a page each. As on
-    /// Linux that is to the end of the last page of writable segments, beyond their ends: dynamic linkers take what they
-    /// need first from there.
+    /// What is to be zeroed by who maps whole pages of the file: address and length, bytes, less than a page each. As
+    /// on Linux that is to the end of the last page of writable segments, beyond their ends: dynamic linkers take what
+    /// they need first from there.
     pub fn zeros(&self) -> impl Iterator<Item = (u64, usize)> {
         let written = self.segments.iter().filter(|segment| segment.write && segment.file_bytes > 0);
         let ends = written.map(|segment| segment.address + segment.file_bytes);

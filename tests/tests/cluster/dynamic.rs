@@ -1,5 +1,5 @@
-//! Programs that are linked dynamically, unmodified, from a root that has their libraries: what they say is what they say
-//! on the host.
+//! Programs that are linked dynamically, unmodified, from a root that has their libraries: what they say is what they
+//! say on the host.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

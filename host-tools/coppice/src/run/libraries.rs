@@ -1,5 +1,5 @@
-//! Which libraries a program needs, and whether the job's root has them: looked for here as its dynamic linker will look
-//! for them there, so that what is missing is said before anything starts.
+//! Which libraries a program needs, and whether the job's root has them: looked for here as its dynamic linker will
+//! look for them there, so that what is missing is said before anything starts.
 //!
 //! This says what a linker does that is set up as distributions set it up. So a library that is not found here is no
 //! reason to refuse the program; a dynamic linker that is not there is.
@@ -62,8 +62,8 @@ pub(super) fn check(program: &Path, root: &Path, environment: &[ByteString]) -> 
     let more = missing.len().saturating_sub(NAMED_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Ok(Some(format!(
-        "'{}' needs {}{more}, which the root '{}' does not have where {} looks: install what has it there, or say where \
-         it is with --env LD_LIBRARY_PATH=DIRECTORY",
+        "'{}' needs {}{more}, which the root '{}' does not have where {} looks: install what has it there, or say \
+         where it is with --env LD_LIBRARY_PATH=DIRECTORY",
         shown(program),
         named.join(", "),
         shown(root),
@@ -93,7 +93,7 @@ impl<'a> Search<'a> {
     fn new(root: &'a Root, linker: &Path, environment: &[ByteString]) -> Self {
         let is_musl = linker.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl"));
         let set = environment.iter().rev().find_map(|pair| pair.strip_prefix(b"LD_LIBRARY_PATH="));
-        let paths = set.map_or_else(Vec::new, |set| directories(set, &[b':', b';']));
+        let paths = set.map_or_else(Vec::new, |set| directories(set, b":;"));
         let (cache, defaults) = if is_musl {
             let listed = root.read("/etc/ld-musl-x86_64.path".as_ref());
             let listed = listed.map(|text| directories(&text, b":\n"));

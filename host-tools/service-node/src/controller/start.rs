@@ -189,7 +189,7 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores:
         program_bytes: job.program.bytes,
         program_file: path::bytes(store.path(job.program.id)),
         path: submission.name.clone(),
-        executable: in_root(submission),
+        executable: in_root(submission).map(Box::new),
         arguments,
         environment: submission.environment.clone(),
         directory: submission.directory.clone(),

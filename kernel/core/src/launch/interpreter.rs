@@ -1,5 +1,5 @@
-//! The dynamic linker of a program that needs one (`PT_INTERP`): opened in the job's root as any file, mapped beside the
-//! program, and started in its place. It finds the program and all libraries by itself.
+//! The dynamic linker of a program that needs one (`PT_INTERP`): opened in the job's root as any file, mapped beside
+//! the program, and started in its place. It finds the program and all libraries by itself.
 
 use alloc::format;
 use alloc::string::String;

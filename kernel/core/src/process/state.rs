@@ -110,7 +110,7 @@ impl Identity {
             program: launch.program,
             program_bytes: launch.program_bytes,
             executable: match &launch.executable {
-                Some(path) => path.clone(),
+                Some(path) => ByteString::clone(path),
                 None => executable(&launch.directory, &launch.path).into(),
             },
             arguments: launch.arguments.clone(),

@@ -161,6 +161,7 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
             size,
             program,
             program_bytes,
+            executable: is_traced.then(|| Box::new(path.clone())),
             path,
             arguments,
             environment,

@@ -48,6 +48,7 @@ fn start_job() -> impl Strategy<Value = StartJob> {
             program_bytes: launch.program_bytes,
             program_file,
             path,
+            executable: launch.executable,
             arguments: launch.arguments,
             environment: launch.environment,
             directory,

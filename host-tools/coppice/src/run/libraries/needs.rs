@@ -39,9 +39,8 @@ impl Needs {
         let Some(entries) = headers.iter().find_map(|header| header.dynamic(endian, file).ok()?) else {
             return Some(needs);
         };
-        let value = |tag: DynamicTag| {
-            entries.iter().find(|entry| entry.d_tag(endian) == tag).map(|entry| entry.d_val(endian))
-        };
+        let value =
+            |tag: DynamicTag| entries.iter().find(|entry| entry.d_tag(endian) == tag).map(|entry| entry.d_val(endian));
         let strings = || {
             let (address, length) = (value(DT_STRTAB)?, value(DT_STRSZ)?);
             let segment = headers.iter().filter(|header| header.p_type(endian) == PT_LOAD).find(|header| {
