@@ -33,6 +33,8 @@ const FOR_TESTS: &[Package] = &[
     Package { program: "/usr/bin/chromium", name: "chromium" },
     Package { program: "/usr/bin/chromedriver", name: "chromium-driver" },
     Package { program: "/usr/bin/python3", name: "python3" },
+    Package { program: "/usr/lib/python3/dist-packages/numpy", name: "python3-numpy" },
+    Package { program: "/usr/lib/python3/dist-packages/mpi4py", name: "python3-mpi4py" },
 ];
 
 const FOR_FIGURES: &[Package] = &[Package { program: "/usr/bin/dot", name: "graphviz" }];

@@ -184,7 +184,7 @@ impl Client {
     /// Submits a job. Unless it is detached, its stream must be opened soon, or it is killed.
     ///
     /// # Errors
-    /// [`ApiError::Refused`] with the reason: not a static program, too many ranks, queue full, …
+    /// [`ApiError::Refused`] with the reason: not a program, too many ranks, queue full, …
     pub async fn submit(&self, submission: &Submission) -> Result<Submitted, ApiError> {
         // It reads the program first, from whatever disk it lies on.
         self.post_and_wait("/v1/jobs", submission, Duration::MAX).await

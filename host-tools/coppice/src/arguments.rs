@@ -46,7 +46,7 @@ pub(crate) use self::top::Top;
 pub(crate) use self::trace::Trace;
 use crate::units::{parse_bandwidth, parse_latency, parse_loss, parse_memory, parse_region};
 
-/// Boots clusters of Coppice compute nodes and runs static Linux programs on them.
+/// Boots clusters of Coppice compute nodes and runs Linux programs on them.
 #[derive(Debug, Parser)]
 #[command(
     version,
@@ -89,7 +89,7 @@ pub(crate) enum Command {
     Up(Up),
     /// End a cluster: its jobs, nodes and processes; what was recorded stays
     Down,
-    /// Run a static Linux program on nodes and exit as it did
+    /// Run a Linux program on nodes and exit as it did
     Run(Run),
     /// Print what is kept of a job's output
     Logs(Logs),

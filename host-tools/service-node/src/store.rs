@@ -84,7 +84,7 @@ pub enum StoreError {
         /// Its length, bytes.
         bytes: u64,
     },
-    /// It is no static program for this machine.
+    /// It is no program for this machine.
     #[error("cannot run '{}': {error}", shown(path))]
     Program {
         /// The file.

@@ -92,3 +92,18 @@ fn there_are_no_second_processes() {
         assert_eq!(ran.status, 1, "{code}");
     }
 }
+
+/// Debian's mpi4py on its Open MPI, unmodified: ranks find each other through PMIx, and compute with NumPy.
+#[test]
+fn ranks_of_mpi4py_work_together() {
+    let cluster = Cluster::up_with(&["--nodes", "3", "--memory", "512M"]);
+    let script = guest("sums.py").to_string_lossy().into_owned();
+    let ran = cluster.run(&["-n", "3", "--label", "--root", "/", PYTHON, &script]);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let text = ran.text();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    // 0 + 1 + 2 in every place, and what each has of a product that is 1000 × the identity.
+    let expected = [0, 1, 2].map(|rank| format!("{rank}: rank {rank} of 3: 3000.0 [0, 1, 2] 1000.0"));
+    assert_eq!(lines, expected);
+}

@@ -176,7 +176,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb {
         name: "run",
         title: "Run a program",
-        does: "Runs a static Linux program as a job of its own, which goes on whatever becomes of this page.",
+        does: "Runs a Linux program as a job of its own, which goes on whatever becomes of this page.",
         words: &["run", "--detach"],
         fields: &[
             text("program", "Program", Part::Operand)
