@@ -20,6 +20,7 @@ mod mapped;
 mod models;
 mod outside;
 mod pages;
+mod showing;
 mod taking;
 #[cfg(test)]
 mod tests;

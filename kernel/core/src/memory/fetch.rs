@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use coppice_hal::addr::{PAGE_BYTES, UserPage};
-use coppice_hal::frames::FrameKind;
+use coppice_hal::frames::{Frame, FrameKind};
 use coppice_hal::paging::Marks;
 use coppice_protocol::ids::ProgramId;
 
@@ -186,6 +186,30 @@ impl AddressSpace {
             }
             if !matches!(self.install_page(fetch, bytes, page), Ok(Installed::Done)) {
                 break;
+            }
+        }
+        Resolution::Ready
+    }
+
+    /// Takes in pages of a file that `fetch` wants, counted from its start, as they are kept for others, too. What was
+    /// unmapped, remapped or installed meanwhile is left out.
+    pub fn install_kept(&mut self, fetch: &Fetch, kept: &[(u64, Frame)]) -> Resolution {
+        let Source::File(wanted) = &fetch.source else { return Resolution::Ready };
+        let needed = UserPage::containing(fetch.address);
+        for (number, frame) in kept {
+            let place = number.checked_sub(fetch.first_page).and_then(|ahead| fetch.place.plus(ahead));
+            let Some(page) = place.filter(|page| self.table.entry(*page).is_none() && !self.is_closed(*page)) else {
+                continue;
+            };
+            let Some((start, area)) = self.areas.find(page.address()) else { continue };
+            let shows = |offset: u64| offset + (page.address() - start) == number * PAGE;
+            match &area.content {
+                Content::File { file, offset } if Arc::ptr_eq(wanted, file) && shows(*offset) => {}
+                _ => continue,
+            }
+            let access = area.access.read_only();
+            if self.place(page, Frame::clone(frame), access, FILE_PAGE).is_err() && Some(page) == needed {
+                return Resolution::OutOfMemory;
             }
         }
         Resolution::Ready

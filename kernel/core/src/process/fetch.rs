@@ -8,6 +8,7 @@ use core::pin::Pin;
 use core::ptr;
 use core::sync::atomic::Ordering;
 
+use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::ids::ProgramId;
 
@@ -70,6 +71,9 @@ impl Process {
         if !is_wanted || self.share(fetch) {
             return Fetched::Ready;
         }
+        if let Some(shown) = self.show_kept(fetch).await {
+            return shown;
+        }
         self.account.major_faults.fetch_add(1, Ordering::Relaxed);
         let (fetch, _room) = &self.room_for(fetch).await;
         for attempt in 1.. {
@@ -92,6 +96,41 @@ impl Process {
             };
         }
         Fetched::Ready
+    }
+
+    /// Maps pages of a file as they are kept for all of the job's ranks here, and has them come for that. `None`: they
+    /// are to be read, as nothing may be kept of the file, or there is no memory for it.
+    async fn show_kept(&self, fetch: &Fetch) -> Option<Fetched> {
+        let Source::File(file) = &fetch.source else { return None };
+        let file: &dyn Any = &**file;
+        let shipped = file.downcast_ref::<OpenFile>()?.as_shipped()?;
+        let cached = shipped.cached()?;
+        if self.space.lock().is_mapped_shared(fetch.address) {
+            return None;
+        }
+        let needed = fetch.alone().offset();
+        let end = fetch.offset() + fetch.length() as u64;
+        for _ in 0..READ_AGAIN_MAX {
+            let seen = self.space.lock().file_changes();
+            cached.fetch_to_show((shipped.client(), shipped.handle), needed, fetch.offset()..end).await;
+            let numbers = fetch.first_page..fetch.first_page + u64::from(fetch.pages);
+            let shown = |number: u64| Some((number, cached.shown(number * PAGE_BYTES as u64)?));
+            // The one that is needed first, in case there are no tables for all.
+            let own = needed / PAGE_BYTES as u64;
+            let mut kept = Vec::new();
+            kept.try_reserve_exact(usize::from(fetch.pages)).ok()?;
+            kept.push(shown(own)?);
+            kept.extend(numbers.filter(|number| *number != own).filter_map(shown));
+            let mut space = self.space.lock();
+            if space.is_stale(fetch, seen) {
+                continue;
+            }
+            return Some(match space.install_kept(fetch, &kept) {
+                Resolution::OutOfMemory => Fetched::OutOfMemory,
+                _ => Fetched::Ready,
+            });
+        }
+        None
     }
 
     /// Memory for what `fetch` reads: threads may take long to install what was read for them, and each has asked for
