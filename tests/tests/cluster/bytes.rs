@@ -101,7 +101,8 @@ fn whatever_bytes_things_are_called_by_they_reach_the_program() {
     let [made, _, shared, renamed, link] = &arguments[..] else { panic!("five names") };
     one("execfn", &[name.as_bytes()]);
     one("directory", &[cwd_path.as_bytes()]);
-    one("exe", &[cwd_path.as_bytes(), b"/", called.as_bytes()]);
+    // Where its file lies in the root, wherever it was called from.
+    one("exe", &[b"/", called.as_bytes()]);
     let all: Vec<u8> =
         [&name].into_iter().chain(&arguments).flat_map(|text| [text.as_bytes(), b"\0"].concat()).collect();
     one("cmdline", &[&all]);
