@@ -1,6 +1,6 @@
 //! Pages of a file that private mappings show: the very frames that are kept of it, so that a library is in a node's
-//! memory once, however many ranks have it mapped. Who writes to one writes to a copy of its own; what calls write to the
-//! file is taken out of mappings as it always is ([`crate::memory::FileChange`]).
+//! memory once, however many ranks have it mapped. Who writes to one writes to a copy of its own; what calls write to
+//! the file is taken out of mappings as it always is ([`crate::memory::FileChange`]).
 
 use alloc::sync::Arc;
 use core::ops::Range;
