@@ -7,7 +7,7 @@ use alloc::vec;
 use coppice_protocol::lease::Lease;
 use coppice_protocol::syscalls as nr;
 
-use super::{PAGE, PATH, PRIVATE, READ_WRITE, SHARED, bench, open, peek, poke, read, write};
+use super::{PAGE, PATH, PRIVATE, READ_WRITE, bench, open, peek, poke, read, write};
 use crate::files::flags;
 use crate::process::testing::{Bench, MEMORY, pattern, pool};
 
