@@ -9,8 +9,10 @@ use core::ptr;
 use core::sync::atomic::Ordering;
 
 use coppice_hal::addr::PAGE_BYTES;
+use coppice_hal::frames::Frame;
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::ids::ProgramId;
+use coppice_protocol::limits::PAGES_PER_REQUEST_MAX;
 
 use crate::errno::Errno;
 use crate::executor::Phase;
@@ -43,6 +45,13 @@ enum Room<'a> {
 /// that a page has to be fetched is no reason for a call to fail.
 pub(crate) const FETCH_BYTES: usize = block_bytes(size_of_output(Process::bring));
 
+/// What maps pages that are kept, until it is done.
+type Showing<'a> = Pin<Box<dyn Future<Output = Option<Fetched>> + Send + 'a>>;
+
+/// What that takes of the heap, bytes: itself with its charge, and what it finds.
+const SHOW_BYTES: usize = block_bytes(size_of_output(Process::show_kept) + 2 * size_of::<Charge>())
+    + block_bytes(PAGES_PER_REQUEST_MAX as usize * size_of::<(u64, Frame)>());
+
 const fn size_of_output<A, B, F>(_: fn(A, B) -> F) -> usize {
     size_of::<F>()
 }
@@ -71,7 +80,9 @@ impl Process {
         if !is_wanted || self.share(fetch) {
             return Fetched::Ready;
         }
-        if let Some(shown) = self.show_kept(fetch).await {
+        if let Some(showing) = self.showing_kept(fetch)
+            && let Some(shown) = showing.await
+        {
             return shown;
         }
         self.account.major_faults.fetch_add(1, Ordering::Relaxed);
@@ -96,6 +107,17 @@ impl Process {
             };
         }
         Fetched::Ready
+    }
+
+    /// [`Self::show_kept`], if it is a file's pages that are wanted and there is memory for that, which threads are not
+    /// charged with from their start.
+    fn showing_kept<'a>(&'a self, fetch: &'a Fetch) -> Option<Showing<'a>> {
+        let Source::File(_) = fetch.source else { return None };
+        let charge = self.node.quota.charge(SHOW_BYTES).ok()?;
+        Some(Box::pin(async move {
+            let _charge = charge;
+            self.show_kept(fetch).await
+        }))
     }
 
     /// Maps pages of a file as they are kept for all of the job's ranks here, and has them come for that. `None`: they
