@@ -42,7 +42,7 @@ const OF_PROCESSORS: [&str; 4] = ["", "glibc-hwcaps/x86-64-v2", "glibc-hwcaps/x8
 /// # Errors
 /// The dynamic linker is not there.
 pub(super) fn check(program: &Path, root: &Path, environment: &[ByteString]) -> anyhow::Result<Option<String>> {
-    let Some(needs) = std::fs::File::open(program).ok().and_then(Needs::of) else { return Ok(None) };
+    let Some(needs) = root::open_file(program).and_then(Needs::of) else { return Ok(None) };
     let (Some(linker), Ok(in_root)) = (needs.interpreter.clone(), Root::open(root)) else { return Ok(None) };
     if in_root.open_file(&linker).is_none() {
         return Err(anyhow!(

@@ -38,14 +38,14 @@ impl Interpreter {
             } else {
                 ""
             };
-            format!("its dynamic linker {} cannot be opened in the job's root: {errno}{remedy}", path)
+            format!("its dynamic linker {path} cannot be opened in the job's root: {errno}{remedy}")
         })?;
         let Object::Shipped(shipped) = &file.object else { return Err(unreadable(path, Errno::EIO)) };
         let call = Call::Read { file: shipped.handle, offset: 0, length: HEADER_BYTES as u32 };
         let bytes = shipped.status.size;
         let (_, header) = closer.client().call(call, Vec::new()).await.map_err(|errno| unreadable(path, errno))?;
         let image = program::parse_interpreter(&header, bytes)
-            .map_err(|error| format!("its dynamic linker {}: {error}", path))?;
+            .map_err(|error| format!("its dynamic linker {path}: {error}"))?;
         Ok(Self { path: path.clone(), image, file })
     }
 
@@ -74,7 +74,7 @@ impl Interpreter {
 }
 
 fn unreadable(path: &ByteString, errno: Errno) -> String {
-    format!("its dynamic linker {} cannot be read: {errno}", path)
+    format!("its dynamic linker {path} cannot be read: {errno}")
 }
 
 /// Opens a file for a process that is not there yet.

@@ -95,13 +95,7 @@ impl AddressSpace {
     /// [`LoadError`] in one line for the user; what was mapped so far stays.
     pub fn map_interpreter(&mut self, layout: &ProgramImage, file: &Arc<dyn FileSource>) -> Result<(), LoadError> {
         for segment in &layout.segments {
-            let (start, end) = (segment.first_page(), segment.end_page());
-            if start < MAP_BOTTOM || end > MAP_TOP {
-                return Err(LoadError::Address(segment.address));
-            }
-            if start >= end || !self.areas.is_free(start, end) {
-                return Err(LoadError::Overlap(segment.address));
-            }
+            let (start, end) = self.place_of(segment)?;
             let area = |end, content| Area { end, access: rights(segment), may_write: true, content };
             let file_end = if segment.file_bytes > 0 {
                 (segment.address + segment.file_bytes).next_multiple_of(PAGE)
@@ -119,17 +113,23 @@ impl AddressSpace {
         Ok(())
     }
 
+    /// Where a segment's pages lie, if they may and nothing else does.
+    fn place_of(&self, segment: &Segment) -> Result<(u64, u64), LoadError> {
+        let (start, end) = (segment.first_page(), segment.end_page());
+        if start < MAP_BOTTOM || end > MAP_TOP {
+            return Err(LoadError::Address(segment.address));
+        }
+        if start >= end || !self.areas.is_free(start, end) {
+            return Err(LoadError::Overlap(segment.address));
+        }
+        Ok((start, end))
+    }
+
     /// Maps a program whose size was checked.
     pub(super) fn map_image(&mut self, image: Arc<Image>) -> Result<(), LoadError> {
         let layout = &image.layout;
         for segment in &layout.segments {
-            let (start, end) = (segment.first_page(), segment.end_page());
-            if start < MAP_BOTTOM || end > MAP_TOP {
-                return Err(LoadError::Address(segment.address));
-            }
-            if start >= end || !self.areas.is_free(start, end) {
-                return Err(LoadError::Overlap(segment.address));
-            }
+            let (start, end) = self.place_of(segment)?;
             let area = Area {
                 end,
                 access: rights(segment),

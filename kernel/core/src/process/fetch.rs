@@ -132,6 +132,7 @@ impl Process {
         }
         let needed = fetch.alone().offset();
         let end = fetch.offset() + fetch.length() as u64;
+        let was_here = cached.shown(needed).is_some();
         for _ in 0..READ_AGAIN_MAX {
             let seen = self.space.lock().file_changes();
             cached.fetch_to_show((shipped.client(), shipped.handle), needed, fetch.offset()..end).await;
@@ -147,6 +148,8 @@ impl Process {
             if space.is_stale(fetch, seen) {
                 continue;
             }
+            // As on Linux, only what had to come counts.
+            self.account.major_faults.fetch_add(u64::from(!was_here), Ordering::Relaxed);
             return Some(match space.install_kept(fetch, &kept) {
                 Resolution::OutOfMemory => Fetched::OutOfMemory,
                 _ => Fetched::Ready,

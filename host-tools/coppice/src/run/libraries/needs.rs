@@ -9,6 +9,9 @@ use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, DynamicT
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadCache, ReadRef};
 
+/// Names of a file that are read, bytes: what lies behind is not found.
+const STRINGS_BYTES_MAX: u64 = 64 << 20;
+
 type Header = FileHeader64<LittleEndian>;
 
 /// See this module. Of what is damaged, the dynamic linker complains.
@@ -48,7 +51,7 @@ impl Needs {
                 address >= start && address - start < header.p_filesz(endian)
             })?;
             let offset = segment.p_offset(endian).checked_add(address - segment.p_vaddr(endian))?;
-            file.read_bytes_at(offset, length).ok()
+            file.read_bytes_at(offset, length.min(STRINGS_BYTES_MAX)).ok()
         };
         let Some(strings) = strings() else { return Some(needs) };
         let text = |at: u64| strings.get(usize::try_from(at).ok()?..)?.split(|byte| *byte == 0).next();

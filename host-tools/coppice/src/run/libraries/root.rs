@@ -11,6 +11,19 @@ use rustix::io;
 /// Longest text that is read, bytes.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
+/// Nobody waits for the other end of a pipe.
+const TO_READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// A regular file of this host, to be read, if it is there.
+pub(super) fn open_file(path: &Path) -> Option<File> {
+    regular(openat(CWD, path, TO_READ, Mode::empty()))
+}
+
+fn regular(opened: io::Result<OwnedFd>) -> Option<File> {
+    let file = File::from(opened.ok()?);
+    file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
+}
+
 /// See this module.
 pub(super) struct Root(OwnedFd);
 
@@ -21,10 +34,7 @@ impl Root {
 
     /// A regular file, to be read, if it is there.
     pub(super) fn open_file(&self, path: &Path) -> Option<File> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = openat2(&self.0, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
-        let file = File::from(file);
-        file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
+        regular(openat2(&self.0, path, TO_READ, Mode::empty(), ResolveFlags::IN_ROOT))
     }
 
     /// What is in a file that is not long.

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
+use core::sync::atomic::Ordering;
 
 use coppice_protocol::lease::Lease;
 use coppice_protocol::syscalls as nr;
@@ -38,7 +39,9 @@ fn ranks_that_map_a_file_privately_share_its_pages() {
     let (file, others) = (open(&bench), open(&other));
     let users = || u64::from(pool().usage().user);
     let one = bench.call(nr::MMAP, &[0, PAGES * PAGE, READ_WRITE, PRIVATE, file, 0]) as u64;
+    let came = |bench: &Bench| bench.process.account.major_faults.load(Ordering::Relaxed);
     assert_eq!(peek(&bench, one, length), Some(bytes.clone()));
+    assert!(came(&bench) > 0, "they had to come");
     assert_eq!(read(&bench, file, 0, 5000), bytes[..5000]);
     let before = users();
     let two = other.call(nr::MMAP, &[0, PAGES * PAGE, READ_WRITE, PRIVATE, others, 0]) as u64;
@@ -47,6 +50,7 @@ fn ranks_that_map_a_file_privately_share_its_pages() {
     assert_eq!(peek(&bench, again, 5), Some(bytes[5 * PAGE as usize..][..5].to_vec()));
     assert_eq!(read(&bench, file, 0, 5000), bytes[..5000]);
     assert_eq!(users(), before, "nothing is there twice");
+    assert_eq!(came(&other), 0, "they were here");
     assert_eq!(peek(&other, two + length as u64, 100), Some(vec![0; 100]), "behind its end");
 
     assert!(poke(&other, two + 5000, b"own"));
