@@ -178,8 +178,17 @@ impl Table {
 
     fn keep_attributes(&mut self, status: &FileStatus, since_ns: u64, charge: Option<Charge>) {
         let attributes = Attributes { status: *status, since_ns, _charge: charge };
-        let kept = if status.mode & S_IFMT == S_IFDIR { &mut self.directories } else { &mut self.files };
-        kept.insert(identity(status), attributes);
+        let is_directory = status.mode & S_IFMT == S_IFDIR;
+        let (files, directories) = (&mut self.files, &mut self.directories);
+        let (kept, others) = if is_directory { (directories, files) } else { (files, directories) };
+        // What had that number before is gone.
+        others.remove(&identity(status));
+        if status.links == 0 {
+            // It is gone with its last handle, and something else may have its number at once.
+            kept.remove(&identity(status));
+        } else {
+            kept.insert(identity(status), attributes);
+        }
     }
 
     /// Whether a plain path is known to lead to that directory, so that its entries are at plain paths, too.

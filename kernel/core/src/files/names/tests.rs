@@ -12,6 +12,7 @@ use super::place::{Place, entries};
 use super::table::{Table, Told};
 use crate::errno::Errno;
 use crate::limits::{KEPT_PATH_BYTES_MAX, NAMES_KEPT_MAX};
+use crate::memory::FileIdentity;
 use crate::quota::tests::quota;
 
 const KEEPING: Keeping = Keeping { number: 1, is_plain: true, attributes: true };
@@ -30,7 +31,7 @@ fn keep(table: &mut Table, path: &str, keeping: Keeping, told: Result<&Told, Err
 }
 
 fn file(inode: u64) -> FileStatus {
-    FileStatus { inode, mode: 0o100_644, ..FileStatus::default() }
+    FileStatus { inode, links: 1, mode: 0o100_644, ..FileStatus::default() }
 }
 
 #[test]
@@ -154,7 +155,7 @@ impl Model {
 
     fn make(&mut self, path: &str, mode: u32) -> FileStatus {
         self.made += 1;
-        let status = FileStatus { inode: self.made, mode, ..FileStatus::default() };
+        let status = FileStatus { inode: self.made, links: 1, mode, ..FileStatus::default() };
         self.nodes.insert(path.into(), status);
         self.touch(path);
         status
@@ -217,4 +218,20 @@ proptest! {
             }
         }
     }
+}
+
+/// A file without a name goes with its last handle, and a directory that is made then may have its number.
+#[test]
+fn what_has_no_name_is_not_known_by_its_number() {
+    let mut table = Table::default();
+    let identity = FileIdentity { device: 0, inode: 7 };
+    let since = || (1, quota().charge(1).expect("memory"));
+    table.keep_status(&file(7), since());
+    assert!(table.status(identity, 0).is_some());
+    table.keep_status(&FileStatus { links: 0, ..file(7) }, since());
+    assert_eq!(table.status(identity, 0), None);
+    table.keep_status(&file(7), since());
+    let directory = FileStatus { mode: 0o040_755, ..file(7) };
+    table.keep_status(&directory, since());
+    assert_eq!(table.status(identity, 0), Some(directory));
 }

@@ -128,7 +128,7 @@ impl World {
             Some(bytes) => {
                 let size = bytes.len() as u64;
                 let mode = 0o100_000 | self.modes.get(path).unwrap_or(&0o644);
-                Ok(FileStatus { mode, size, inode, user: 1, group: 2, ..FileStatus::default() })
+                Ok(FileStatus { mode, size, inode, links: 1, user: 1, group: 2, ..FileStatus::default() })
             }
             None if self
                 .files
@@ -136,7 +136,7 @@ impl World {
                 .chain(&self.directories)
                 .any(|name| name.starts_with(&prefix) || name == path) =>
             {
-                Ok(FileStatus { mode: 0o040_755, inode, ..FileStatus::default() })
+                Ok(FileStatus { mode: 0o040_755, inode, links: 2, ..FileStatus::default() })
             }
             None => Err(Errno::ENOENT),
         }
