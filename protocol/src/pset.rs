@@ -240,6 +240,8 @@ pub struct StartJob {
     pub traced: Traced,
     /// As [`crate::control::Launch::core_file`].
     pub core_file: bool,
+    /// As [`crate::control::Launch::keeps_files`].
+    pub keeps_files: bool,
     /// Its nodes may have leases of files ([`crate::lease`]); without, each call on a file is made here.
     pub leases: bool,
     /// Over what files that its nodes read are [broadcast](crate::broadcast), of which it names none; without, each

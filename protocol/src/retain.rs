@@ -105,12 +105,14 @@ pub enum HeldAs {
     Table,
     /// A file that it was told to keep ([`crate::keep`]), all of it.
     File,
+    /// Pages of files that jobs of the program have read, libraries among them.
+    Read,
 }
 
 /// A program whose page table a node holds, or a file that it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetainedProgram {
-    /// Which one.
+    /// Which one; for [`HeldAs::Read`] the program whose job has used them last.
     pub program: ProgramId,
     /// Pages that a launch, or who opens the file, finds.
     pub pages: u64,

@@ -234,6 +234,7 @@ impl Rig {
             group: 0,
             umask: 0o22,
             use_retained,
+            keeps_files: use_retained,
             world: World::new(JOB_KEY, 1, [NODE]),
             staging: None,
             traced: Traced::None,

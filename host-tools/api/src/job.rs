@@ -392,6 +392,10 @@ mod tests {
             pages_peak: 6,
             bytes_written: 7,
             bytes_read: 8,
+            lookups: 9,
+            files_opened: 10,
+            file_pages_fetched: 11,
+            file_pages_found: 12,
         };
         let rank = RankView { counters, ..RankView::ended(9, 10, RankOutcome::Lost, None) };
         let json = serde_json::to_string(&rank).expect("plain data");
@@ -399,7 +403,8 @@ mod tests {
             json,
             r#"{"rank":9,"node":10,"outcome":"lost","exit":null,"signal":null,"reason":null,"launch_ns":1,"#.to_owned()
                 + r#""run_ns":18446744073709551615,"page_faults":3,"instruction_faults":4,"pages_fetched":5,"#
-                + r#""pages_peak":6,"bytes_read":8,"bytes_written":7,"retain":null,"pages_retained":0,"#
+                + r#""pages_peak":6,"bytes_read":8,"bytes_written":7,"lookups":9,"files_opened":10,"#
+                + r#""file_pages_fetched":11,"file_pages_found":12,"retain":null,"pages_retained":0,"#
                 + r#""pages_kept":0,"pages_dropped":0,"pages_zeroed":0,"walk_ns":0,"syscalls":[]}"#
         );
         assert_eq!(serde_json::from_str::<RankView>(&json).expect("what was written"), rank);

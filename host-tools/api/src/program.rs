@@ -34,4 +34,10 @@ pub struct ProgramView {
     /// Memory that takes on them, page tables included, bytes.
     #[serde(default)]
     pub kept_bytes: u64,
+    /// Pages of files that jobs of it have read, libraries among them, that nodes hold, all together.
+    #[serde(default)]
+    pub read_pages: u64,
+    /// Memory that takes on them, bytes.
+    #[serde(default)]
+    pub read_bytes: u64,
 }

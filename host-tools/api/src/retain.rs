@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::schema::Text;
 
-/// A program whose page table a node holds, or a file that it keeps.
+/// A program whose page table a node holds, a file that it keeps, or what it holds of files that a program has read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetainedView {
     /// BLAKE3 hash of its bytes, hexadecimal.
@@ -18,6 +18,9 @@ pub struct RetainedView {
     /// It is a file that was staged to be kept, all of it.
     #[serde(default)]
     pub is_file: bool,
+    /// It is pages of files that jobs of the program have read, libraries among them.
+    #[serde(default)]
+    pub is_read: bool,
 }
 
 /// The last program a node ran in its present boot.

@@ -106,6 +106,14 @@ pub struct RankCounters {
     pub bytes_read: u64,
     /// Bytes the program wrote to files.
     pub bytes_written: u64,
+    /// Calls that looked for names or at attributes of files and were made at the I/O node, opens included.
+    pub lookups: u64,
+    /// Files of the I/O node that it opened.
+    pub files_opened: u64,
+    /// Pages of files that came from the I/O node to be kept, those included that were read ahead.
+    pub file_pages_fetched: u64,
+    /// Pages of files that were on the node when their file was opened, as earlier jobs had read them.
+    pub file_pages_found: u64,
 }
 
 /// How the ranks of a job find each other.

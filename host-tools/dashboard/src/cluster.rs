@@ -123,7 +123,7 @@ impl ProgramRow {
             bytes: show_bytes(view.bytes),
             used: show_time(view.used_at_ns),
             nodes: if nodes.is_empty() { "-".to_owned() } else { show_ranges(&nodes) },
-            held: show_bytes(view.retained_bytes.saturating_add(view.kept_bytes)),
+            held: show_bytes(view.retained_bytes.saturating_add(view.kept_bytes).saturating_add(view.read_bytes)),
         }
     }
 }

@@ -3,6 +3,7 @@
 use coppice_api::counted;
 use coppice_api::node::NodeView;
 use coppice_api::program::ProgramView;
+use coppice_api::retain::RetainedView;
 use coppice_api::show::{show_bytes, show_ns};
 
 use crate::cluster::{HASH_DIGITS, LinkRow};
@@ -35,7 +36,11 @@ impl Node {
         let held = view.retained.iter().map(|held| Held {
             hash: held.program.chars().take(HASH_DIGITS).collect(),
             path: path(&held.program).unwrap_or_default(),
-            kind: if held.is_file { "file" } else { "program" },
+            kind: match held {
+                RetainedView { is_file: true, .. } => "file",
+                RetainedView { is_read: true, .. } => "files it read",
+                _ => "program",
+            },
             pages: held.pages,
             bytes: show_bytes(held.bytes),
         });
@@ -82,8 +87,13 @@ mod tests {
 
     #[test]
     fn what_it_holds_has_its_name_if_that_is_known() {
-        let held =
-            |program: &str, is_file| RetainedView { program: program.repeat(16), pages: 3, bytes: 12288, is_file };
+        let held = |program: &str, is_file| RetainedView {
+            program: program.repeat(16),
+            pages: 3,
+            bytes: 12288,
+            is_file,
+            is_read: false,
+        };
         let view = NodeView { retained: vec![held("ab12", false), held("cd34", true)], ..node(3, NodeState::Ready) };
         let shown = Node::of(&view, &[], None);
         let rows: Vec<_> = shown.held.iter().map(|held| (held.hash.as_str(), held.kind, held.bytes.as_str())).collect();

@@ -230,7 +230,13 @@ fn check_record(cluster: &mut Cluster) -> Result<(), TestCaseError> {
 
 fn view(held: &RetainedProgram) -> RetainedView {
     let is_file = held.held_as == HeldAs::File;
-    RetainedView { program: held.program.to_string(), pages: held.pages, bytes: held.bytes, is_file }
+    RetainedView {
+        program: held.program.to_string(),
+        pages: held.pages,
+        bytes: held.bytes,
+        is_file,
+        is_read: held.held_as == HeldAs::Read,
+    }
 }
 
 proptest! {

@@ -38,6 +38,10 @@ pub const LOCKS_FREE: usize = 8;
 /// closed first is forgotten. So many more may be known as are open.
 pub const FILES_KNOWN_MAX: usize = 512;
 
+/// Files that jobs have read and of which the node keeps pages for jobs that come; of more, what was used longest ago
+/// is given back.
+pub const FILES_LEFT_MAX: usize = 4096;
+
 /// Bytes of a file, and of all files of a job's ranks on a node, that were written and are not at the I/O node yet; who
 /// writes more waits, and if that does not help has it written at once.
 pub const UNWRITTEN_BYTES_MAX: u64 = 2 * 1024 * 1024;

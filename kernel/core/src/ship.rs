@@ -20,6 +20,7 @@ mod pages;
 mod pending;
 mod print;
 mod scrub;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -40,6 +41,7 @@ pub use self::pending::Answer;
 pub(crate) use self::pending::Taker;
 pub(crate) use self::print::Printing;
 pub use self::scrub::Delivery;
+pub(crate) use self::tally::Tally;
 
 use self::pending::{Caller, Pending, State, Taken};
 use crate::errno::Errno;
@@ -81,7 +83,7 @@ impl Ship {
     pub fn client(&self, job: JobId, rank: Rank) -> Client {
         let owner = Owner { job, rank };
         let bells = self.shared.state.lock().bells(owner);
-        Client { shared: Arc::clone(&self.shared), owner, bells }
+        Client { shared: Arc::clone(&self.shared), owner, bells, tally: Tally::default() }
     }
 
     /// Connects to the I/O node, hands replies to those who wait for them, and connects again when the connection
@@ -206,6 +208,7 @@ pub struct Client {
     shared: Arc<Shared>,
     owner: Owner,
     bells: Arc<Bells>,
+    tally: Tally,
 }
 
 impl Client {
@@ -213,6 +216,11 @@ impl Client {
     #[must_use]
     pub const fn owner(&self) -> Owner {
         self.owner
+    }
+
+    /// What its calls on files came to.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// What the I/O node has rung for this rank.
@@ -265,6 +273,7 @@ impl Client {
     }
 
     fn push(&self, call: Call, bulk: pending::Bulk, caller: Caller, is_owed: bool) {
+        self.tally.calls(&call);
         let request = Request { owner: self.owner, call };
         let pending = Pending { request, bulk, caller, since_ns: executor::now_ns() };
         let (is_connected, refused) = {

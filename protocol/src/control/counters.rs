@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 /// What a rank took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct RankCounters {
     /// Launch message received → first user instruction, ns.
     pub launch_ns: u64,
@@ -22,6 +23,14 @@ pub struct RankCounters {
     pub bytes_written: u64,
     /// Bytes the program read by shipped calls.
     pub bytes_read: u64,
+    /// Calls that looked for names or at attributes of files and were made at the I/O node, opens included.
+    pub lookups: u64,
+    /// Files of the I/O node that it opened.
+    pub files_opened: u64,
+    /// Pages of files that came from the I/O node to be kept, read-ahead included.
+    pub file_pages_fetched: u64,
+    /// Pages of files that were on the node when their file was opened, as earlier jobs had read them.
+    pub file_pages_found: u64,
 }
 
 // JSON names what was read before what was written, the wire has it behind.
@@ -37,8 +46,14 @@ impl Serialize for RankCounters {
             ("pages_fetched", self.pages_fetched),
             ("pages_peak", self.pages_peak),
         ];
-        let mut fields = serializer.serialize_struct("RankCounters", counters.len() + shipped.len())?;
-        for (name, value) in counters.into_iter().chain(shipped) {
+        let files = [
+            ("lookups", self.lookups),
+            ("files_opened", self.files_opened),
+            ("file_pages_fetched", self.file_pages_fetched),
+            ("file_pages_found", self.file_pages_found),
+        ];
+        let mut fields = serializer.serialize_struct("RankCounters", counters.len() + shipped.len() + files.len())?;
+        for (name, value) in counters.into_iter().chain(shipped).chain(files) {
             fields.serialize_field(name, &value)?;
         }
         fields.end()

@@ -79,6 +79,10 @@ mod tests {
             pages_peak: N,
             bytes_written: N,
             bytes_read: N,
+            lookups: N,
+            files_opened: N,
+            file_pages_fetched: N,
+            file_pages_found: N,
         };
         let walk = WalkCounts { kept: N, dropped: N, zeroed: N, discarded: N, walk_ns: N };
         let counts = MemberCounts { file: u8::MAX, asked: N, answered: N, wrong: N, crossed_bytes: N };

@@ -54,6 +54,8 @@ pub struct Launch {
     /// Start on the page table that the node has retained of this program, if it has one. Otherwise, or if this is not
     /// set, the program is loaded, and a retained table of it is discarded first.
     pub use_retained: bool,
+    /// Use what the node keeps of files that other jobs have read, and leave what this one reads to those that come.
+    pub keeps_files: bool,
     /// Where all ranks of the job are.
     pub world: World,
     /// Files that are to be in the node's memory before the processes start.
@@ -216,6 +218,7 @@ mod tests {
             group: 1,
             umask: 0,
             use_retained: false,
+            keeps_files: false,
             world: World::new(JobKey([1; 32]), 3, (0..34).map(NodeId)),
             staging: None,
             traced: Traced::Rank(Rank(13)),

@@ -89,6 +89,8 @@ pub struct Leases<P> {
 struct File<P> {
     /// The version of what is in it; 0: nobody knows.
     version: u64,
+    /// Whoever has changed the file since it had that version gave it another stamp, or had a lease to write.
+    is_firm: bool,
     /// What it was like when that was known.
     stamp: Option<Seen>,
     parties: BTreeMap<P, Party>,
@@ -130,7 +132,7 @@ impl<P: Ord + Copy> Leases<P> {
     /// that was not said before: [`Leases::may_go_on`] says when they are.
     pub fn open(&mut self, party: P, file: FileId, access: Access) -> Vec<Recall<P>> {
         self.of.entry(party).or_default().insert(file);
-        let new = || File { version: 0, stamp: None, parties: BTreeMap::new(), closed: None };
+        let new = || File { version: 0, is_firm: false, stamp: None, parties: BTreeMap::new(), closed: None };
         let known = self.files.entry(file).or_insert_with(new);
         if let Some(closed) = known.closed.take() {
             self.closed.remove(&closed);
@@ -197,6 +199,7 @@ impl<P: Ord + Copy> Leases<P> {
         let before = known.version;
         if lease == Lease::Sole || before == 0 {
             known.version = number;
+            known.is_firm = lease == Lease::Sole || stamp.is_settled(now_ns);
         }
         known.stamp = Some(Seen::at(stamp, now_ns));
         let known_version = if before == 0 { known.version } else { before };
@@ -277,12 +280,18 @@ impl<P: Ord + Copy> Leases<P> {
             }
         }
         let Some(known) = self.files.get_mut(&file) else { return };
-        known.parties.remove(&party);
+        let own = known.parties.remove(&party).unwrap_or_default();
         if !known.parties.is_empty() {
             return;
         }
-        // Whoever changes it from now on is not seen to do so.
-        known.stamp = known.stamp.filter(|seen| Some(seen.stamp) == stamp && seen.stamp.is_settled(now_ns));
+        // Whoever changes it from now on is not seen to do so, but by its stamp. What it is now need not be known if it
+        // was only read: if it was changed meanwhile, it has another at its next open.
+        let was_read = own.writers == 0 && own.lease.is_none_or(|held| held.lease == Lease::Shared);
+        let is_alike = |seen: &Seen| match stamp {
+            Some(stamp) => seen.stamp == stamp && seen.stamp.is_settled(now_ns),
+            None => seen.is_settled && was_read,
+        };
+        known.stamp = known.stamp.filter(is_alike).filter(|_| known.is_firm);
         if let Some(seen) = &mut known.stamp {
             seen.is_settled = true;
         }

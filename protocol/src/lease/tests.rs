@@ -96,11 +96,40 @@ fn times_of_a_moment_ago_tell_nothing() {
         leases.close(party, FILE, Access::Read, Some(just_now), NOW_NS);
     }
     assert_eq!(leases.count(), 0);
-    // The same, but closed later.
+    // The same, but closed later: it may have been changed just behind what was read first.
+    const LATER_NS: u64 = NOW_NS + 100_000_000;
     leases.open(1, FILE, Access::Read);
     assert!(leases.grant(1, FILE, just_now, NOW_NS).0.is_some());
-    leases.close(1, FILE, Access::Read, Some(just_now), NOW_NS + 100_000_000);
+    leases.close(1, FILE, Access::Read, Some(just_now), LATER_NS);
+    assert_eq!(leases.count(), 0);
+    // Opened later.
+    leases.open(1, FILE, Access::Read);
+    assert!(leases.grant(1, FILE, just_now, LATER_NS).0.is_some());
+    leases.close(1, FILE, Access::Read, Some(just_now), LATER_NS);
     assert_eq!(leases.count(), 1);
+}
+
+#[test]
+fn who_has_only_read_need_not_say_what_it_was_in_the_end() {
+    let mut leases = Leases::default();
+    let read = open(&mut leases, 1, Access::Read).expect("alone");
+    leases.close(1, FILE, Access::Read, None, NOW_NS);
+    let again = open(&mut leases, 2, Access::Read).expect("alone");
+    assert_eq!(again.known, read.version);
+    assert_eq!(leases.gone(2), [FILE]);
+    let third = open(&mut leases, 1, Access::Read).expect("alone");
+    assert_eq!(third.known, read.version);
+    leases.close(1, FILE, Access::Read, None, NOW_NS);
+    // The host has changed it meanwhile.
+    leases.open(2, FILE, Access::Read);
+    let changed = leases.grant(2, FILE, stamp(6), NOW_NS).0.expect("alone");
+    assert!(changed.known > read.version);
+    leases.close(2, FILE, Access::Read, None, NOW_NS);
+    // Who wrote has to.
+    let written = open(&mut leases, 1, Access::Write).expect("alone");
+    leases.close(1, FILE, Access::Write, None, NOW_NS);
+    let after = open(&mut leases, 2, Access::Read).expect("alone");
+    assert!(after.known > written.version);
 }
 
 #[test]

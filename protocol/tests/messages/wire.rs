@@ -225,6 +225,7 @@ fn control() {
         group: 1001,
         umask: 0o22,
         use_retained: true,
+        keeps_files: true,
         world: world(),
         staging: Some(staging()),
         traced: Traced::Rank(RANK),
@@ -334,6 +335,7 @@ fn pset() {
         leases: true,
         broadcasts: None,
         outlives_ranks: false,
+        keeps_files: true,
         universe: 12,
         origin: Some(Box::new(origin())),
     };

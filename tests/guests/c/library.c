@@ -4,6 +4,9 @@
 static __thread int calls = 100;
 static int all = 5;
 
+/* Two pages that are in the file. */
+char library_data[8192] = {[0 ... 8191] = 1};
+
 __attribute__((constructor)) static void begin(void) { puts("library: constructor"); }
 __attribute__((destructor)) static void end(void) { puts("library: destructor"); }
 

@@ -31,6 +31,7 @@ mod explain;
 mod faults;
 mod file_errors;
 mod file_suites;
+mod files_left;
 mod frozen;
 mod fsx;
 mod full_disk;

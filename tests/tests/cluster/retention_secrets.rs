@@ -1,6 +1,8 @@
 //! What a program had in its memory is nowhere in the node's physical memory once the node has said that it ended,
 //! however it ended.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -53,6 +55,13 @@ fn filled_by_threads(
     let least = FILLED_PAGES + threads * FILLED_PAGES_OF_THREAD;
     assert!(seen >= least, "only {seen} pages of {least} are filled");
     (waiting, pattern)
+}
+
+/// A file that jobs read and nobody else may: of others, what was read may stay for jobs that come.
+fn secret_file(cluster: &Cluster, bytes: &[u8]) {
+    let path = cluster.root().join("file");
+    std::fs::write(&path, bytes).expect("file");
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("private");
 }
 
 #[track_caller]
@@ -202,7 +211,7 @@ fn passes(first: u64, options: &[&str]) {
     for (number, how) in (first..).zip(["read", "map", "copy", "print", "loop"]) {
         let pattern = Pattern::of_seed(number);
         let bytes = pattern.repeated(1_000_000);
-        std::fs::write(cluster.root().join("file"), &bytes).expect("file");
+        secret_file(&cluster, &bytes);
         let ran = cluster.run(&[options, &[path.to_str().expect("a path"), how, "file"]].concat()).success();
         match how {
             "copy" => assert!(std::fs::read(cluster.root().join("file.copy")).expect("copy") == bytes),
@@ -219,7 +228,7 @@ fn nothing_is_left_of_what_was_sent_to_another_node() {
     let cluster = Cluster::up(2);
     let path = program("passes", Toolchain::Glibc);
     let pattern = Pattern::of_seed(35_001);
-    std::fs::write(cluster.root().join("file"), pattern.repeated(1_000_000)).expect("file");
+    secret_file(&cluster, &pattern.repeated(1_000_000));
     let path = path.to_str().expect("a path");
     let _ = cluster.run(&["-n", "2", "--nodes-list", "0,1", path, "ranks", "file"]).success();
     for node in [0, 1] {

@@ -16,7 +16,8 @@ use super::overlay::RunOverlay;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The program must be linked statically. It sees one directory of this host as /, and nothing outside it.\n\n\
+The program sees one directory of this host as /, and nothing outside it. If it is linked dynamically, its libraries \
+are looked for there: --root / has those of this host.\n\n\
 Ranks: one per node, or as many as --ranks-per-node says: the first node has the first ranks, the next node those \
 that follow. A job has its nodes for itself.\n\n\
 Cores: one rank on a node has all of its cores (`up --cores C`). With R ranks on each node the first has the first C/R \
@@ -121,7 +122,8 @@ pub(crate) struct Run {
     pub(crate) automatic: Automatic,
     #[command(flatten)]
     pub(crate) overlay: RunOverlay,
-    /// Load the program even where nodes hold pages of it, and choose nodes without regard to that
+    /// Load the program even where nodes hold pages of it or of files, choose nodes without regard to that, and leave
+    /// there nothing of the files that are read
     #[arg(long, help_heading = "Nodes")]
     pub(crate) no_retain: bool,
     /// How long the job is going to run, as far as you know; recorded with it

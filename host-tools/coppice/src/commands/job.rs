@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use coppice_api::checkpoint::CheckpointPolicy;
-use coppice_api::job::{JobDetail, JobView, RankView, SpawnedBy};
+use coppice_api::job::{JobDetail, JobView, RankCounters, RankView, SpawnedBy};
 use coppice_api::output::OutputView;
 use coppice_api::show::{show_command, show_end};
 use coppice_api::staging::StagedView;
@@ -84,11 +84,30 @@ fn describe(detail: &JobDetail) -> String {
     for (rank, reason) in detail.rank_reports.iter().filter_map(|rank| Some((rank.rank, rank.reason.as_ref()?))) {
         let _ = writeln!(text, "rank {rank}: {reason}");
     }
+    if let Some(line) = files(&detail.rank_reports) {
+        let _ = writeln!(text, "\n{line}");
+    }
     let unknown = unknown_calls(&detail.rank_reports);
     if !unknown.is_empty() {
         let _ = writeln!(text, "\nsystem calls that Coppice does not have: {}", unknown.join(", "));
     }
     text
+}
+
+/// What its ranks had of files: how much of it had to come from the I/O node.
+fn files(ranks: &[RankView]) -> Option<String> {
+    let sum =
+        |of: fn(&RankCounters) -> u64| ranks.iter().fold(0_u64, |sum, rank| sum.saturating_add(of(&rank.counters)));
+    let opened = sum(|counters| counters.files_opened);
+    let (lookups, fetched) = (sum(|counters| counters.lookups), sum(|counters| counters.file_pages_fetched));
+    let found = sum(|counters| counters.file_pages_found);
+    (opened + lookups > 0).then(|| {
+        let (opened, lookups) = (counted(opened, "file"), counted(lookups, "look-up"));
+        format!(
+            "{opened} opened, {lookups} made at the I/O node; {} of files found, {fetched} fetched",
+            counted(found, "page")
+        )
+    })
 }
 
 /// What is done about checkpoints of a job, and what was.
@@ -231,6 +250,10 @@ pub(crate) mod tests {
                 pages_peak: 2,
                 bytes_read: 3,
                 bytes_written: 4,
+                lookups: 5,
+                files_opened: 6,
+                file_pages_fetched: 7,
+                file_pages_found: 8,
             },
             retain: None,
             pages_retained: 13,
@@ -272,6 +295,8 @@ pub(crate) mod tests {
             "RANK NODE END LAUNCH RUN RETAINED FETCHED ZEROED FAULTS MEMORY READ WRITTEN SYSCALLS"
         );
         assert_eq!(words(lines[10]), "0 3 exit 0 2000 ns 3000 ns 13 12 16 11 8.0 KiB 3 B 4 B 5");
+        let files = "12 files opened, 10 look-ups made at the I/O node; 16 pages of files found, 14 fetched";
+        assert_eq!(lines[lines.len() - 3], files);
         assert_eq!(lines.last(), Some(&"system calls that Coppice does not have: fork (4 times)"));
     }
 

@@ -132,11 +132,13 @@ fn programs_table(programs: &[ProgramView]) -> String {
             show_time(program.used_at_ns),
             or_dash(nodes),
             retained(program.retained_pages, program.retained_bytes),
+            retained(program.read_pages, program.read_bytes),
             or_dash((!program.kept_nodes.is_empty()).then(|| show_ranges(&program.kept_nodes))),
             program.path.to_string(),
         ]
     };
-    let heading = ["PROGRAM", "FILE", "MEMORY", "STORED", "LAST USED", "NODES", "RETAINED", "STAGED ON", "FROM"];
+    let heading =
+        ["PROGRAM", "FILE", "MEMORY", "STORED", "LAST USED", "NODES", "RETAINED", "OF FILES", "STAGED ON", "FROM"];
     table(&heading, programs.iter().map(row))
 }
 
@@ -215,7 +217,7 @@ mod tests {
 
     #[test]
     fn nodes_show_what_they_hold() {
-        let held = |pages, bytes| RetainedView { program: HASH.into(), pages, bytes, is_file: false };
+        let held = |pages, bytes| RetainedView { program: HASH.into(), pages, bytes, is_file: false, is_read: false };
         let last = LastProgram { program: HASH.into(), path: "./hello".into(), bytes: 1, job: 4, at_ns: 0 };
         let memory = MemoryView { total_bytes: 64 << 20, kernel_bytes: 4 << 20, free_bytes: 60 << 20 };
         let warm = NodeView {
@@ -267,24 +269,28 @@ mod tests {
             retained_bytes: 0,
             kept_nodes: Vec::new(),
             kept_bytes: 0,
+            read_pages: 0,
+            read_bytes: 0,
         };
         let warm = ProgramView {
             nodes: vec![0, 1, 2, 5],
             retained_pages: 1,
             retained_bytes: 8192,
+            read_pages: 3,
+            read_bytes: 16384,
             stored: false,
             ..cold.clone()
         };
         let file = ProgramView { memory_bytes: 0, kept_nodes: vec![0, 2, 3], kept_bytes: 9, ..cold.clone() };
         let text = programs_table(&[cold, warm, file]);
         let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(words[0].join(" "), "PROGRAM FILE MEMORY STORED LAST USED NODES RETAINED STAGED ON FROM");
+        assert_eq!(words[0].join(" "), "PROGRAM FILE MEMORY STORED LAST USED NODES RETAINED OF FILES STAGED ON FROM");
         let when = "1970-01-01 00:00:00Z";
-        assert_eq!(words[1].join(" "), format!("0123456789ab 4.0 KiB 8.0 KiB yes {when} - - - /bin/hello"));
+        assert_eq!(words[1].join(" "), format!("0123456789ab 4.0 KiB 8.0 KiB yes {when} - - - - /bin/hello"));
         assert_eq!(
             words[2].join(" "),
-            format!("0123456789ab 4.0 KiB 8.0 KiB no {when} 0-2,5 1 page, 8.0 KiB - /bin/hello")
+            format!("0123456789ab 4.0 KiB 8.0 KiB no {when} 0-2,5 1 page, 8.0 KiB 3 pages, 16.0 KiB - /bin/hello")
         );
-        assert_eq!(words[3].join(" "), format!("0123456789ab 4.0 KiB - yes {when} - - 0,2-3 /bin/hello"));
+        assert_eq!(words[3].join(" "), format!("0123456789ab 4.0 KiB - yes {when} - - - 0,2-3 /bin/hello"));
     }
 }

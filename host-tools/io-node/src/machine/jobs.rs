@@ -251,6 +251,7 @@ impl Job {
             group: spec.group,
             umask: spec.umask,
             use_retained: member.use_retained,
+            keeps_files: spec.keeps_files,
             world: spec.world.clone(),
             staging: spec.staging.as_deref().cloned(),
             traced: self.traced.unwrap_or(spec.traced),

@@ -172,6 +172,7 @@ fn job() -> StartJob {
         broadcasts: None,
         leases: true,
         outlives_ranks: false,
+        keeps_files: false,
         universe: 0,
         origin: None,
         staged_files: Vec::new(),

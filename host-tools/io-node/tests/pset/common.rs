@@ -281,6 +281,7 @@ impl Pset {
             broadcasts: None,
             leases: true,
             outlives_ranks: false,
+            keeps_files: false,
             universe: 0,
             origin: None,
             staged_files: Vec::new(),

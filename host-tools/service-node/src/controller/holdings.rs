@@ -16,7 +16,8 @@ use crate::scheduler::placement::Candidate;
 pub(super) struct Holdings {
     /// The program it ran last.
     pub(super) last: Option<LastProgram>,
-    /// The programs whose pages it holds, the one that ran last first, and the files that it keeps.
+    /// The programs whose pages it holds, the one that ran last first, the files that it keeps, and what it holds of
+    /// files that programs have read.
     held: Vec<RetainedProgram>,
     /// Orders to give pages back that it has not answered yet.
     owed: BTreeSet<u64>,
@@ -36,8 +37,8 @@ impl Holdings {
     /// node can hold. Returns whether that is something new.
     pub(super) fn set_held(&mut self, said: &[RetainedProgram]) -> bool {
         let mut held: Vec<RetainedProgram> = Vec::new();
-        for kind in [HeldAs::Table, HeldAs::File] {
-            let most = held.len() + if kind == HeldAs::Table { RETAINED_PROGRAMS_MAX } else { KEPT_FILES_MAX };
+        for kind in [HeldAs::Table, HeldAs::File, HeldAs::Read] {
+            let most = held.len() + if kind == HeldAs::File { KEPT_FILES_MAX } else { RETAINED_PROGRAMS_MAX };
             for one in said.iter().filter(|one| one.held_as == kind) {
                 let is_new = held.iter().all(|known| (known.program, known.held_as) != (one.program, kind));
                 if is_new && held.len() < most {
@@ -54,7 +55,11 @@ impl Holdings {
         let known = self.table_of(program).filter(|known| known.pages == pages);
         let bytes = known.map_or(pages.saturating_mul(PAGE_BYTES), |known| known.bytes);
         let mut held = vec![RetainedProgram { program, pages, bytes, held_as: HeldAs::Table }];
-        let stays = |other: &&RetainedProgram| other.held_as == HeldAs::File || policy == RetentionPolicy::Many;
+        let stays = |other: &&RetainedProgram| match other.held_as {
+            HeldAs::File => true,
+            HeldAs::Table => policy == RetentionPolicy::Many,
+            HeldAs::Read => policy == RetentionPolicy::Many || other.program == program,
+        };
         held.extend(self.held.iter().filter(stays));
         self.set_held(&held)
     }
@@ -66,7 +71,7 @@ impl Holdings {
     /// The node holds no pages of this program that it ran.
     pub(super) fn drop_program(&mut self, program: ProgramId) -> bool {
         let before = self.held.len();
-        self.held.retain(|known| known.program != program || known.held_as == HeldAs::File);
+        self.held.retain(|known| known.program != program || known.held_as != HeldAs::Table);
         self.held.len() != before
     }
 
@@ -80,7 +85,7 @@ impl Holdings {
         Candidate {
             node,
             pages: self.pages(program),
-            clean: self.held.iter().all(|known| known.held_as == HeldAs::File),
+            clean: self.held.iter().all(|known| known.held_as != HeldAs::Table),
             used_at_ns: self.last.as_ref().map_or(0, |last| last.at_ns),
         }
     }
@@ -104,6 +109,7 @@ impl Holdings {
             pages: *pages,
             bytes: *bytes,
             is_file: *held_as == HeldAs::File,
+            is_read: *held_as == HeldAs::Read,
         };
         self.held.iter().map(view).collect()
     }

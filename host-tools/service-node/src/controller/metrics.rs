@@ -66,7 +66,7 @@ impl Node {
             boots_failed: self.boots_failed(),
             memory: self.memory,
             programs_bytes: held(HeldAs::Table),
-            files_bytes: held(HeldAs::File),
+            files_bytes: held(HeldAs::File).saturating_add(held(HeldAs::Read)),
         }
     }
 }

@@ -113,6 +113,10 @@ impl<P: Plant> Controller<P> {
                         program.retained_pages = program.retained_pages.saturating_add(held.pages);
                         program.retained_bytes = program.retained_bytes.saturating_add(held.bytes);
                     }
+                    HeldAs::Read => {
+                        program.read_pages = program.read_pages.saturating_add(held.pages);
+                        program.read_bytes = program.read_bytes.saturating_add(held.bytes);
+                    }
                     HeldAs::File => {
                         program.kept_nodes.push(node.0);
                         program.kept_bytes = program.kept_bytes.saturating_add(held.bytes);

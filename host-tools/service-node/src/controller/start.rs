@@ -208,6 +208,7 @@ fn start_message(job: &mut Job, store: &ProgramStore, links: &Links, host_cores:
         staged_files,
         traced: job.traced(),
         core_file: submission.core_file,
+        keeps_files: submission.retain,
         leases,
         broadcasts: broadcasts.map(|(staging, _)| Box::new(staging)),
         outlives_ranks: job.outlives_ranks(),

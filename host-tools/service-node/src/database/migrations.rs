@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::DatabaseError;
 
 /// Step n brings version n to version n + 1. Steps are never changed once released, only added.
-const STEPS: [&str; 14] = [
+const STEPS: [&str; 15] = [
     include_str!("schema-1.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
@@ -20,6 +20,7 @@ const STEPS: [&str; 14] = [
     include_str!("schema-12.sql"),
     include_str!("schema-13.sql"),
     include_str!("schema-14.sql"),
+    include_str!("schema-15.sql"),
 ];
 
 /// Brings the file up to date, all or nothing.
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(programs.iter().map(|program| &program.path).collect::<Vec<_>>(), [&"/bin/prog"]);
         assert!(database.program_from(b"/bin/prog").expect("query").is_some());
         // What is new can be recorded in it.
-        let held = [HeldAs::Table, HeldAs::File].map(|held_as| RetainedProgram {
+        let held = [HeldAs::Table, HeldAs::File, HeldAs::Read].map(|held_as| RetainedProgram {
             program: ProgramId([3; 32]),
             pages: 5,
             bytes: 6,

@@ -1,4 +1,5 @@
-//! The node-state table: what each node ran last, what it holds of programs since, and which files it keeps.
+//! The node-state table: what each node ran last, what it holds of programs and of files that these have read
+//! since, and which files it keeps.
 //!
 //! Every row carries the boot it is about. A node that was booted again holds nothing: readers pass over rows of
 //! another boot than the node's present one, so that counting a boot voids them without touching them.
@@ -33,7 +34,8 @@ impl Database {
         Ok(row.optional()?)
     }
 
-    /// What a node holds in its present boot, the program that ran last first, files behind programs.
+    /// What a node holds in its present boot, the program that ran last first, files behind programs, and what was read
+    /// of others behind these.
     pub(super) fn retained(&self, node: NodeId) -> Result<Vec<RetainedProgram>, DatabaseError> {
         let tables = "SELECT r.program AS content, r.pages AS pages, r.bytes AS bytes
                    FROM retained r JOIN nodes n ON n.node = r.node AND n.generation = r.generation
@@ -41,8 +43,11 @@ impl Database {
         let files = "SELECT k.content AS content, k.pages AS pages, k.bytes AS bytes
                    FROM kept k JOIN nodes n ON n.node = k.node AND n.generation = k.generation
                    WHERE k.node = ?1 ORDER BY k.rowid";
+        let read = "SELECT f.program AS content, f.pages AS pages, f.bytes AS bytes
+                   FROM read_files f JOIN nodes n ON n.node = f.node AND n.generation = f.generation
+                   WHERE f.node = ?1 ORDER BY f.rowid";
         let mut held = Vec::new();
-        for (sql, held_as) in [(tables, HeldAs::Table), (files, HeldAs::File)] {
+        for (sql, held_as) in [(tables, HeldAs::Table), (files, HeldAs::File), (read, HeldAs::Read)] {
             let mut statement = self.connection.prepare_cached(sql)?;
             let rows = statement.query_map([node.0], |row| {
                 let (program, pages, bytes) = (ProgramId(row.get("content")?), row.get("pages")?, row.get("bytes")?);
@@ -73,6 +78,7 @@ impl Database {
         let transaction = self.connection.transaction()?;
         transaction.prepare_cached("DELETE FROM retained WHERE node = ?1")?.execute([node.0])?;
         transaction.prepare_cached("DELETE FROM kept WHERE node = ?1")?.execute([node.0])?;
+        transaction.prepare_cached("DELETE FROM read_files WHERE node = ?1")?.execute([node.0])?;
         transaction.prepare_cached("DELETE FROM node_state WHERE node = ?1")?.execute([node.0])?;
         Ok(transaction.commit()?)
     }
@@ -82,12 +88,19 @@ impl Database {
 fn retain(transaction: &Transaction<'_>, (node, generation, held): &HeldBy, at_ns: u64) -> Result<(), DatabaseError> {
     transaction.prepare_cached("DELETE FROM retained WHERE node = ?1")?.execute([node.0])?;
     transaction.prepare_cached("DELETE FROM kept WHERE node = ?1")?.execute([node.0])?;
+    transaction.prepare_cached("DELETE FROM read_files WHERE node = ?1")?.execute([node.0])?;
     let table = "INSERT INTO retained (node, program, pages, bytes, generation, at_ns)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let file = "INSERT INTO kept (node, content, pages, bytes, generation, at_ns)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let read = "INSERT INTO read_files (node, program, pages, bytes, generation, at_ns)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     for RetainedProgram { program, pages, bytes, held_as } in held {
-        let sql = if *held_as == HeldAs::Table { table } else { file };
+        let sql = match held_as {
+            HeldAs::Table => table,
+            HeldAs::File => file,
+            HeldAs::Read => read,
+        };
         let values = params![node.0, program.0, to_sql(*pages), to_sql(*bytes), generation.0, to_sql(at_ns)];
         transaction.prepare_cached(sql)?.execute(values)?;
     }

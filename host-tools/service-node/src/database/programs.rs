@@ -202,6 +202,8 @@ impl Database {
                 retained_bytes: 0,
                 kept_nodes: Vec::new(),
                 kept_bytes: 0,
+                read_pages: 0,
+                read_bytes: 0,
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)

@@ -12,11 +12,19 @@ use serde::{Deserialize, Serialize};
 use super::{Database, DatabaseError, from_json, to_sql};
 
 /// How reports are written: in postcard, as [`Report`] says. Another number is another way.
-const WRITTEN_AS: u8 = 1;
+const WRITTEN_AS: u8 = 2;
 
-/// What became of a rank.
+/// The way before, with fewer counters.
+const WRITTEN_BEFORE: u8 = 1;
+
+/// Counters of a rank, and how many there were before.
+const COUNTERS: usize = 12;
+const COUNTERS_BEFORE: usize = 8;
+
+/// What became of a rank, with so many counters.
 #[derive(Serialize, Deserialize)]
-struct Report {
+#[serde(bound(serialize = "[u64; N]: Serialize", deserialize = "[u64; N]: Deserialize<'de>"))]
+struct Report<const N: usize> {
     rank: u32,
     node: u32,
     outcome: u8,
@@ -24,7 +32,7 @@ struct Report {
     signal: Option<u8>,
     reason: Option<String>,
     /// In the order of [`counters`].
-    counters: [u64; 8],
+    counters: [u64; N],
     retain: Option<Retain>,
     /// Found, kept, dropped, zeroed, and ns that took.
     pages: [u64; 5],
@@ -41,7 +49,7 @@ enum Retain {
     OtherBoot(u32),
 }
 
-fn counters(of: &RankCounters) -> [u64; 8] {
+fn counters(of: &RankCounters) -> [u64; COUNTERS] {
     [
         of.launch_ns,
         of.run_ns,
@@ -51,10 +59,14 @@ fn counters(of: &RankCounters) -> [u64; 8] {
         of.pages_peak,
         of.bytes_written,
         of.bytes_read,
+        of.lookups,
+        of.files_opened,
+        of.file_pages_fetched,
+        of.file_pages_found,
     ]
 }
 
-impl Report {
+impl Report<COUNTERS> {
     fn of(view: &RankView) -> Self {
         let retain = view.retain.map(|answer| match answer {
             RetainAnswer::Kept { kept, dropped, zeroed, discarded } => Retain::Kept([kept, dropped, zeroed, discarded]),
@@ -80,10 +92,27 @@ impl Report {
             syscalls: view.syscalls.iter().map(|call| (call.number, call.calls, call.unknown)).collect(),
         }
     }
+}
 
+impl<const N: usize> Report<N> {
     fn view(self) -> Option<RankView> {
-        let [launch_ns, run_ns, page_faults, instruction_faults, pages_fetched, pages_peak, bytes_written, bytes_read] =
-            self.counters;
+        let mut counters = self.counters.into_iter();
+        let mut next = || counters.next().unwrap_or(0);
+        // In the order of [`counters`].
+        let counters = RankCounters {
+            launch_ns: next(),
+            run_ns: next(),
+            page_faults: next(),
+            instruction_faults: next(),
+            pages_fetched: next(),
+            pages_peak: next(),
+            bytes_written: next(),
+            bytes_read: next(),
+            lookups: next(),
+            files_opened: next(),
+            file_pages_fetched: next(),
+            file_pages_found: next(),
+        };
         let [pages_retained, pages_kept, pages_dropped, pages_zeroed, walk_ns] = self.pages;
         let call = |(number, calls, unknown)| {
             let name = syscalls::name(number).map(str::to_owned);
@@ -102,16 +131,7 @@ impl Report {
             exit: self.exit,
             signal: self.signal,
             reason: self.reason,
-            counters: RankCounters {
-                launch_ns,
-                run_ns,
-                page_faults,
-                instruction_faults,
-                pages_fetched,
-                pages_peak,
-                bytes_written,
-                bytes_read,
-            },
+            counters,
             retain: self.retain.map(|answer| match answer {
                 Retain::Kept([kept, dropped, zeroed, discarded]) => {
                     RetainAnswer::Kept { kept, dropped, zeroed, discarded }
@@ -131,16 +151,27 @@ impl Report {
 }
 
 fn write(views: &[RankView]) -> Vec<u8> {
-    let reports: Vec<Report> = views.iter().map(Report::of).collect();
+    let reports: Vec<_> = views.iter().map(Report::of).collect();
     // Numbers and texts: that cannot fail.
     postcard::to_extend(&reports, vec![WRITTEN_AS]).unwrap_or_default()
 }
 
 fn read(bytes: &[u8]) -> Result<Vec<RankView>, DatabaseError> {
     const DAMAGED: DatabaseError = DatabaseError::Damaged("rank reports");
-    let Some((&WRITTEN_AS, reports)) = bytes.split_first() else { return Err(DAMAGED) };
-    let reports: Vec<Report> = postcard::from_bytes(reports).map_err(|_| DAMAGED)?;
-    reports.into_iter().map(|report| report.view().ok_or(DAMAGED)).collect()
+    match bytes.split_first() {
+        Some((&WRITTEN_AS, reports)) => views::<COUNTERS>(reports),
+        Some((&WRITTEN_BEFORE, reports)) => views::<COUNTERS_BEFORE>(reports),
+        _ => None,
+    }
+    .ok_or(DAMAGED)
+}
+
+fn views<const N: usize>(reports: &[u8]) -> Option<Vec<RankView>>
+where
+    [u64; N]: for<'de> Deserialize<'de>,
+{
+    let reports: Vec<Report<N>> = postcard::from_bytes(reports).ok()?;
+    reports.into_iter().map(Report::view).collect()
 }
 
 impl Database {
@@ -214,13 +245,13 @@ mod tests {
     #[test]
     fn reports_are_read_as_they_were_written() {
         assert_eq!(read(&write(&views())).expect("sound"), views());
-        assert!(write(&views()[4..]).len() < 60, "{}", write(&views()[4..]).len());
+        assert!(write(&views()[4..]).len() < 64, "{}", write(&views()[4..]).len());
     }
 
     #[test]
     fn what_is_damaged_or_written_otherwise_is_said_to_be() {
         let sound = write(&views());
-        for damaged in [&[][..], &[2], &[&[2], &sound[1..]].concat(), &sound[..sound.len() - 1]] {
+        for damaged in [&[][..], &[2], &[&[3], &sound[1..]].concat(), &sound[..sound.len() - 1]] {
             assert!(matches!(read(damaged), Err(DatabaseError::Damaged("rank reports"))));
         }
     }

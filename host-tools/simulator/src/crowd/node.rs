@@ -157,6 +157,7 @@ fn report(job: JobId, rank: Rank, exit: Exit, lasts_ns: u64) -> RankReport {
         pages_peak: 400 + number % 7,
         bytes_written: 30,
         bytes_read: 1000,
+        ..RankCounters::default()
     };
     let walk = WalkCounts { kept: 120, dropped: 200 + number % 9, zeroed: 210, discarded: 0, walk_ns: 90_000 + number };
     RankReport {

@@ -1,5 +1,6 @@
 //! What runs on the node and what ran: the ranks of one job at a time, and the reports of those that ended last.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
@@ -34,7 +35,7 @@ pub(super) enum Entry {
     /// It is here already.
     Known,
     /// It was here, and this became of it.
-    Ended(RankReport),
+    Ended(Box<RankReport>),
     /// There is no place for it.
     Refused(String),
 }
@@ -51,7 +52,7 @@ impl Ledger {
             return Entry::Known;
         }
         if let Some(report) = self.ended.of_rank(job, rank) {
-            return Entry::Ended(report);
+            return Entry::Ended(Box::new(report));
         }
         if let Some(other) = self.job.filter(|other| *other != job) {
             return Entry::Refused(format!("node is busy with job {other}"));

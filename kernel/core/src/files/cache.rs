@@ -15,6 +15,7 @@ mod file;
 mod fill;
 mod incoming;
 mod later;
+mod left;
 mod mapped;
 #[cfg(all(test, feature = "model"))]
 mod models;
@@ -36,12 +37,14 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
+use coppice_protocol::ids::ProgramId;
 use coppice_protocol::lease::{FileId, Grant};
 use coppice_protocol::retain::RetainedProgram;
 use coppice_protocol::ship::{FileStatus, Owner};
 
 pub(crate) use self::file::CachedFile;
 pub(crate) use self::incoming::Incoming;
+pub(crate) use self::left::LeftFiles;
 pub(crate) use self::mapped::Mappers;
 pub(crate) use self::outside::Outside;
 pub(crate) use self::taking::{COPY_BYTES_MAX, Taking};
@@ -49,6 +52,7 @@ pub(crate) use self::writers::WRITER_BYTES;
 
 use self::extents::Extents;
 use self::incoming::Coming;
+use self::left::LeftFile;
 use super::names::KnownNames;
 use crate::errno::Errno;
 use crate::executor;
@@ -83,6 +87,15 @@ pub(crate) struct FileCache {
     is_writing_mapped: AtomicBool,
     files: Mutex<Files>,
     names: KnownNames,
+    left: Option<Leaves>,
+}
+
+/// What a job may use that others have read, and to whom it leaves what it reads itself.
+pub(crate) struct Leaves {
+    /// Where that lies.
+    pub(crate) files: Arc<LeftFiles>,
+    /// What the job runs.
+    pub(crate) program: ProgramId,
 }
 
 #[derive(Default)]
@@ -124,8 +137,14 @@ struct Known {
 }
 
 impl FileCache {
-    /// Nothing known. Its pages are given back when `retention` is to give something back.
-    pub(crate) fn new(frames: &'static FramePool, retention: &Arc<Retention>, quota: &Arc<Quota>) -> Arc<Self> {
+    /// Nothing known, but for what others have left. Its pages are given back when `retention` is to give something
+    /// back.
+    pub(crate) fn new(
+        frames: &'static FramePool,
+        retention: &Arc<Retention>,
+        quota: &Arc<Quota>,
+        left: Option<Leaves>,
+    ) -> Arc<Self> {
         let files = Mutex::new(LockLevel::KnownFiles, Files::default());
         let names = KnownNames::new(quota, retention);
         let (retention_too, quota) = (Arc::clone(retention), Arc::clone(quota));
@@ -140,6 +159,7 @@ impl FileCache {
             is_writing_mapped: AtomicBool::new(false),
             files,
             names,
+            left,
         });
         let spare: Weak<dyn Spare> = Arc::downgrade(&(Arc::clone(&cache) as Arc<dyn Spare>));
         retention.add_spare(spare);
@@ -174,6 +194,7 @@ impl FileCache {
     ) -> Arc<CachedFile> {
         let identity = FileIdentity { device: status.device, inode: status.inode };
         let mut forgotten = None;
+        let mut left = self.left.as_ref().and_then(|left| left.files.take(identity));
         let mut files = self.files.lock();
         let (files, now) = (&mut *files, self.next_use());
         if files.known.len() >= FILES_KNOWN_MAX
@@ -187,7 +208,7 @@ impl FileCache {
         let of_job = (&self.uses, &self.waiting, &self.mapped);
         let new = || CachedFile::new(identity, self.frames, &self.retention, &self.quota, of_job);
         let known = files.known.entry(identity).or_insert_with(|| Known {
-            file: Arc::new(new()),
+            file: Arc::new(new().with(left.take())),
             opens: 0,
             used: 0,
             spare_used: 0,
@@ -210,10 +231,10 @@ impl FileCache {
         }
         let file = Arc::clone(&known.file);
         let before = files.early.remove(&identity).and_then(|coming| file.comes(coming));
-        if let Some(forgotten) = &forgotten {
-            forgotten.file.forget();
+        if let Some(forgotten) = forgotten {
+            self.leave(forgotten);
         }
-        drop(before);
+        drop((before, left));
         file
     }
 
@@ -368,10 +389,21 @@ impl FileCache {
         let mut lost = None;
         for known in known.into_values() {
             let is_unwritten = known.file.is_unwritten();
-            known.file.forget();
             lost = lost.or(known.file.take_error()).or(is_unwritten.then_some(Errno::EIO));
+            self.leave(known);
         }
         lost
+    }
+
+    /// A file is not known any more; what was read of it is left to jobs that come, if it was only read.
+    fn leave(&self, Known { file, _charge: charge, .. }: Known) {
+        if let Some(Leaves { files, program }) = &self.left
+            && let Some((version, pages)) = file.leave_pages()
+        {
+            let (program, frames, used) = (*program, pages.frames(), self.retention.next_use());
+            files.leave(file.identity(), LeftFile { program, version, pages, frames, used, _charge: charge });
+        }
+        file.forget();
     }
 }
 

@@ -94,6 +94,7 @@ impl Shipped {
         let is_file = opened_with & flags::O_PATH == 0 && now.mode & S_IFMT == S_IFREG;
         let is_leased = lease.is_some();
         let cached = is_file.then(|| closer.cache().opened(now, lease, known));
+        closer.client().tally().opened(cached.as_ref().map_or(0, |cached| cached.take_found()));
         if let Some(cached) = &cached
             && matches!(opened_with & flags::O_ACCMODE, flags::O_WRONLY | flags::O_RDWR)
         {

@@ -17,6 +17,7 @@ pub(super) fn of(process: &Process, end: End, launch_ns: u64, run_ns: u64) -> Ra
     if let Some(reason) = &mut reason {
         ras::cut(reason, RAS_TEXT_BYTES_MAX);
     }
+    let files = process.client.tally().counted();
     let counters = RankCounters {
         launch_ns,
         run_ns,
@@ -26,6 +27,10 @@ pub(super) fn of(process: &Process, end: End, launch_ns: u64, run_ns: u64) -> Ra
         pages_peak: memory.pages_peak,
         bytes_written: process.account.bytes_written.load(Ordering::Relaxed),
         bytes_read: process.account.bytes_read.load(Ordering::Relaxed),
+        lookups: files.lookups,
+        files_opened: files.files_opened,
+        file_pages_fetched: files.file_pages_fetched,
+        file_pages_found: files.file_pages_found,
     };
     let ended = RankReport::ended(process.identity.job, process.identity.rank, end.exit);
     RankReport { reason, counters, syscalls: process.counts.report(), ..ended }

@@ -78,7 +78,8 @@ impl Processes for ProcessTable {
             }
         };
         let switch = KillSwitch::new();
-        let job = match self.jobs.enter(&order, (self.node.frames, &self.node.retention), &self.node.quota) {
+        let memory = (self.node.frames, &self.node.left);
+        let job = match self.jobs.enter(&order, memory, &self.node.quota) {
             Ok(job) => job,
             Err(errno) => {
                 let end = End::not_started(format!("job: {errno}"));
@@ -114,12 +115,16 @@ impl Processes for ProcessTable {
     fn retain(&self, program: ProgramId) -> Option<WalkCounts> {
         let start_ns = clock::monotonic_ns();
         let counts = self.node.retention.retain(program)?;
+        if self.node.retention.keeps_one() {
+            self.node.left.discard_others(program);
+        }
         let walk_ns = counts.walk_ns + clock::monotonic_ns().saturating_sub(start_ns);
         Some(WalkCounts { walk_ns, ..counts })
     }
 
     fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram> {
         let mut gone = self.node.retention.discard(program);
+        gone.extend(self.node.left.discard(program));
         gone.extend(self.node.staging.kept().discard(program));
         gone
     }

@@ -75,6 +75,11 @@ impl Retention {
         }
     }
 
+    /// Whether one program's is all that is to be kept.
+    pub(crate) fn keeps_one(&self) -> bool {
+        self.policy == RetentionPolicy::One
+    }
+
     /// Something else is kept as long as nobody wants its memory: it is given back in turn with the tables.
     pub(crate) fn add_spare(&self, spare: Weak<dyn Spare>) {
         let mut known = self.spare.lock();

@@ -62,8 +62,8 @@ impl Cluster {
             let overlays = Overlays::new(id, Arc::new(stack), Arc::clone(&quota), auxiliary);
             assert!(executor::spawn_program(overlays.clone().listen()).is_ok());
             let launch = Launch { first: Rank(id.0), world: world.clone(), ..order(count) };
-            let job =
-                Arc::new(JobsOnNode::default()).enter(&launch, (pool(), &Arc::default()), &quota).expect("memory");
+            let memory = (pool(), &facts.left);
+            let job = Arc::new(JobsOnNode::default()).enter(&launch, memory, &quota).expect("memory");
             Node { overlays, job: Some(job), quota, number: 0 }
         };
         Self { nodes: (0..count).map(node).collect(), fabric, said: Arc::default() }

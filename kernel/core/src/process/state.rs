@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use spin::Once;
 
 use crate::clock;
+use crate::files::cache::LeftFiles;
 use crate::files::counters::Offered;
 use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptors, NoServers, Servers, Turns, components, executable};
@@ -46,6 +47,8 @@ pub struct NodeFacts {
     pub frames: &'static FramePool,
     /// What the node keeps of programs that ran on it.
     pub retention: Arc<Retention>,
+    /// What it keeps of files that jobs have read.
+    pub(crate) left: Arc<LeftFiles>,
     /// Memory for what programs make the kernel keep.
     pub quota: Arc<Quota>,
     /// The node's network.
@@ -68,7 +71,8 @@ impl NodeFacts {
         staging: Staging,
         region: Option<Arc<Region>>,
     ) -> Self {
-        Self { frames, retention, quota, network, staging, region, servers: Arc::new(NoServers) }
+        let left = LeftFiles::new(&retention);
+        Self { frames, retention, left, quota, network, staging, region, servers: Arc::new(NoServers) }
     }
 
     /// What it is to files that are staged on it.

@@ -25,6 +25,7 @@ use super::{End, Identity, JobOnNode, NodeFacts, Process, ThreadState};
 use crate::abi::INSTRUCTION_BYTES;
 use crate::agent::Failures;
 use crate::executor;
+use crate::files::cache::LeftFiles;
 use crate::files::counters::Offered;
 use crate::files::locks::Locks;
 use crate::files::{Closer, Descriptors, Input, Turns};
@@ -83,7 +84,8 @@ pub(crate) fn node_facts(frames: &'static FramePool, network: Arc<dyn Network>) 
     let quota = Arc::new(Quota::new(Store::new(frames, retention.clone())));
     let staging = Staging::new(Arc::new(Nowhere), Arc::clone(&quota), &retention);
     let servers = Arc::new(Echoes(Arc::clone(&quota)));
-    NodeFacts { frames, retention, quota, network, staging, region: None, servers }
+    let left = LeftFiles::new(&retention);
+    NodeFacts { frames, retention, left, quota, network, staging, region: None, servers }
 }
 
 /// A process and its I/O node.
@@ -119,6 +121,7 @@ pub(crate) fn order(size: u32) -> Launch {
         executable: None,
         umask: 0o22,
         use_retained: false,
+        keeps_files: false,
         world: protocol_world::World::new(JobKey([9; 32]), 1, (0..size).map(NodeId)),
         staging: None,
         traced: Traced::None,
@@ -290,7 +293,7 @@ impl Bench {
         let jobs = Arc::new(JobsOnNode::default());
         let node = node_facts(frames, Arc::new(net.dial.stack.clone()));
         let process =
-            process(&order, client, jobs.enter(&order, (frames, &node.retention), &node.quota).expect("memory"), node);
+            process(&order, client, jobs.enter(&order, (frames, &node.left), &node.quota).expect("memory"), node);
         let state = process.threads.add(process.identity.name(), process.cores, &process.node.quota).expect("room");
         Self { process, state, handled: Arc::default(), world, ship, _net: Arc::new(net) }
     }

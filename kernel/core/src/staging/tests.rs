@@ -26,6 +26,7 @@ use super::Staging;
 use super::member::Member;
 use crate::errno::Errno;
 use crate::executor;
+use crate::files::cache::LeftFiles;
 use crate::memory::Retention;
 use crate::net::testing::Net;
 use crate::net::{BoxFuture, Datagrams, Door, Neighbours, Wire};
@@ -215,9 +216,11 @@ fn node_of(wires: &Arc<Wires>, number: u32, staging: &Staged, frames: &'static F
     let retention: Arc<Retention> = Arc::default();
     let staging_of = Staging::new(Arc::new(at), Arc::clone(&quota), &retention);
     assert!(executor::spawn(staging_of.clone().serve()).is_ok());
+    let left = LeftFiles::new(&retention);
     let facts = NodeFacts {
         frames,
         retention,
+        left,
         quota: Arc::clone(&quota),
         network: Arc::new(Net::new().dial.stack.clone()),
         staging: staging_of,
@@ -227,7 +230,7 @@ fn node_of(wires: &Arc<Wires>, number: u32, staging: &Staged, frames: &'static F
     let (rank, size, staging) = (Rank(number), NODES, Some(staging.clone()));
     let order = Launch { job: JOB, first: rank, size, world: world(), staging, ..order(NODES) };
     let jobs = Arc::new(JobsOnNode::default());
-    let job = jobs.enter(&order, (frames, &Arc::default()), &quota).expect("memory");
+    let job = jobs.enter(&order, (frames, &facts.left), &quota).expect("memory");
     Node { order, job, facts }
 }
 

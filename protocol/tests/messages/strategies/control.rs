@@ -170,6 +170,7 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
             group,
             umask,
             use_retained,
+            keeps_files: !is_traced,
             world,
             staging,
             traced: if is_traced { Traced::Rank(first) } else { Traced::All },
@@ -197,7 +198,7 @@ pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
         crossed_bytes,
     });
     let end = (exit(), any::<Option<String>>());
-    (job(), rank(), end, any::<[u64; 9]>(), vec(count, 0..6), rank_retention(), vec(counts, 0..4)).prop_map(
+    (job(), rank(), end, any::<[u64; 13]>(), vec(count, 0..6), rank_retention(), vec(counts, 0..4)).prop_map(
         |(job, rank, (exit, reason), numbers, syscalls, retention, transfers)| {
             let [
                 launch_ns,
@@ -208,6 +209,10 @@ pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
                 pages_peak,
                 bytes_written,
                 bytes_read,
+                lookups,
+                files_opened,
+                file_pages_fetched,
+                file_pages_found,
                 barriers,
             ] = numbers;
             let counters = RankCounters {
@@ -219,6 +224,10 @@ pub(super) fn rank_report() -> impl Strategy<Value = RankReport> {
                 pages_peak,
                 bytes_written,
                 bytes_read,
+                lookups,
+                files_opened,
+                file_pages_fetched,
+                file_pages_found,
             };
             RankReport { job, rank, exit, reason, counters, syscalls, retention, barriers, transfers }
         },

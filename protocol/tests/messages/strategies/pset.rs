@@ -67,6 +67,7 @@ fn start_job() -> impl Strategy<Value = StartJob> {
             broadcasts: launch.staging.clone().map(Box::new),
             staging: launch.staging.map(Box::new),
             core_file: launch.core_file,
+            keeps_files: launch.keeps_files,
             leases: launch.core_file,
             outlives_ranks: launch.outlives_ranks,
             universe: launch.universe,

@@ -18,6 +18,7 @@ use super::ahead::Ahead;
 use super::extents::{EXTENTS_MAX, Extents};
 use super::fill::Fills;
 use super::incoming::Coming;
+use super::left::LeftFile;
 use super::mapped::Mappers;
 use super::pages::Pages;
 use super::write_back::Writing;
@@ -34,6 +35,9 @@ pub(super) const PAGE: u64 = PAGE_BYTES as u64;
 
 /// A file that has more than this share of the node's memory is long.
 const LONG_FILE_SHARE: u64 = 8;
+
+/// Of a mode: anybody may read it.
+const S_IROTH: u32 = 0o004;
 
 /// Pages of which only a part is known, as only that was written.
 pub(super) const PARTIAL_MAX: usize = 8;
@@ -86,6 +90,12 @@ pub(super) struct State {
     pub(super) partial: [Option<Range<u64>>; PARTIAL_MAX],
     /// Who has it open to write.
     pub(super) writers: Writers,
+    /// Somebody here had, or has changed it otherwise.
+    pub(super) was_written: bool,
+    /// Anybody on the host may read it: what is left of it is no secret.
+    is_public: bool,
+    /// Pages that an earlier job has left, until somebody has counted them.
+    found: u64,
     /// Nothing was heard of what is being written for so long that calls on other files do not wait for it.
     pub(super) is_slow: bool,
     /// What is unwritten is written back in a while ([`super::later`]).
@@ -179,6 +189,7 @@ impl State {
     fn forget_pages(&mut self, retention: &Retention) {
         self.fills.clear();
         self.partial = Default::default();
+        self.found = 0;
         if let Some(table) = self.pages.take() {
             retention.take_apart(table);
         }
@@ -210,6 +221,34 @@ impl CachedFile {
             word: AtomicU8::new(0),
             changed: WaitQueue::new(),
         }
+    }
+
+    /// It begins with what an earlier job has left, which is true if the I/O node says so when it is opened.
+    pub(super) fn with(self, left: Option<LeftFile>) -> Self {
+        if let Some(left) = left {
+            let mut state = self.state.lock();
+            state.found = left.pages.count();
+            (state.version, state.pages) = (left.version, left.pages);
+        }
+        self
+    }
+
+    /// Gives up what was read of it, with the version that it is of, if it was only read and is no
+    /// secret of whose it is.
+    pub(super) fn leave_pages(&self) -> Option<(u64, Pages)> {
+        let mut state = self.state.lock();
+        let is_worthless = state.version == 0 || state.is_broken || state.leaving.is_some() || state.error.is_some();
+        if is_worthless
+            || !state.is_public
+            || state.was_written
+            || state.has_parts()
+            || !state.is_settled()
+            || state.pages.count() == 0
+        {
+            return None;
+        }
+        state.fills.clear();
+        Some((core::mem::take(&mut state.version), core::mem::take(&mut state.pages)))
     }
 
     /// Waits for one's turn to write a file that nobody else writes, where bytes may be written later: one who writes
@@ -268,6 +307,7 @@ impl CachedFile {
         }
         state.version = grant.version;
         state.lease = Some(grant);
+        state.is_public = status.mode & S_IROTH != 0;
     }
 
     /// It is opened to be written, and that comes with no lease: others use it, too, by now. The lease that is here was
@@ -352,6 +392,7 @@ impl CachedFile {
     /// The file changed by a call that was made at the I/O node.
     pub(super) fn changed(&self, change: &FileChange) {
         let mut state = self.state.lock();
+        state.was_written = true;
         match change {
             FileChange::Written(range) | FileChange::Inside(range) => {
                 state.fills.forget(range);
@@ -389,6 +430,11 @@ impl CachedFile {
     pub(crate) fn size(&self) -> Option<u64> {
         let state = self.state.lock();
         state.is_leased().then_some(state.size)
+    }
+
+    /// Pages of it that an earlier job has left and that are true, once.
+    pub(crate) fn take_found(&self) -> u64 {
+        core::mem::take(&mut self.state.lock().found)
     }
 
     /// Whether bytes are not written yet.

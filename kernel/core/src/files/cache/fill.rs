@@ -16,7 +16,7 @@ use super::incoming::Incoming;
 use super::pages;
 use crate::limits::PART_CALL_BYTES;
 use crate::quota::Charge;
-use crate::ship::{Answer, Client, Taker};
+use crate::ship::{Answer, Client, Taker, Tally};
 
 /// Reads of a file that are on their way at a time: as many as what is read ahead, and some for who reads elsewhere.
 const FILLS_MAX: usize = 12;
@@ -94,6 +94,7 @@ impl Short {
 /// Takes what comes.
 struct Filler {
     file: Arc<CachedFile>,
+    tally: Tally,
     number: u64,
     _charge: Charge,
 }
@@ -101,7 +102,10 @@ struct Filler {
 impl Taker for Filler {
     fn take(self: Box<Self>, answer: Answer) {
         match answer {
-            Ok((Reply::Data, bytes)) => self.file.filled(self.number, &bytes),
+            Ok((Reply::Data, bytes)) => {
+                self.tally.fetched(bytes.len().div_ceil(PAGE_BYTES) as u64);
+                self.file.filled(self.number, &bytes);
+            }
             // It is about to come by itself.
             Ok(_) => self.file.is_told(true),
             Err(_) => {}
@@ -150,7 +154,7 @@ impl CachedFile {
         if let Some(incoming) = &incoming {
             self.take_incoming(&**incoming, wanted.clone());
         }
-        while let Some((pages, filler)) = self.begin(wanted.clone(), incoming.as_deref())? {
+        while let Some((pages, filler)) = self.begin(wanted.clone(), incoming.as_deref(), client.tally())? {
             let length = (pages.end - pages.start) as u32 * PAGE as u32;
             let (offset, anyway) = (pages.start * PAGE, self.asks_anyway());
             client.ask_for(Call::Fill { file: handle, offset, length, anyway }, Box::new(filler));
@@ -164,6 +168,7 @@ impl CachedFile {
         self: &Arc<Self>,
         wanted: Range<u64>,
         incoming: Option<&dyn Incoming>,
+        tally: &Tally,
     ) -> Result<Option<(Range<u64>, Filler)>, Short> {
         let Some(gap) = self.state.lock().gap(wanted.clone()) else { return Ok(None) };
         if incoming.is_some_and(|incoming| incoming.is_next(gap.start)) {
@@ -179,7 +184,7 @@ impl CachedFile {
         let number = state.fills.begun;
         let place = state.fills.under_way.iter_mut().find(|place| place.is_none());
         *place.ok_or(Short::OfPlaces(gap.start))? = Some(Fill { number, pages: pages.clone() });
-        Ok(Some((pages, Filler { file: Arc::clone(self), number, _charge: charge })))
+        Ok(Some((pages, Filler { file: Arc::clone(self), tally: tally.clone(), number, _charge: charge })))
     }
 
     /// Some pages came.

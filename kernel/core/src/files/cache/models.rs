@@ -27,7 +27,7 @@ struct Node {
 
 impl Node {
     fn new() -> Self {
-        let cache = FileCache::new(pool(), &Arc::new(Retention::default()), &quota());
+        let cache = FileCache::new(pool(), &Arc::new(Retention::default()), &quota(), None);
         Self { cache, client: Ship::new().client(JobId(7), Rank(1)) }
     }
 

@@ -21,6 +21,11 @@ impl Pages {
         self.count
     }
 
+    /// Frames that they take, those of the table included.
+    pub(super) fn frames(&self) -> u64 {
+        self.count + self.table.as_ref().map_or(0, PageTable::frames)
+    }
+
     /// The page that an offset is in.
     pub(super) fn at(&self, offset: u64) -> Option<Mapped<'_>> {
         self.table.as_ref()?.lookup(UserPage::containing(offset)?)

@@ -95,7 +95,9 @@ impl CachedFile {
     /// A rank has it open to be written, by this handle. If there is no memory to remember that, it writes at the I/O
     /// node: what is written later is always some handle's that is known.
     pub(crate) fn writes_with(&self, client: &Client, handle: Handle) {
-        self.state.lock().writers.add(client, handle);
+        let mut state = self.state.lock();
+        state.was_written = true;
+        state.writers.add(client, handle);
     }
 
     /// A handle is about to be closed. False, and it still writes: something is being written with it, or nobody else
