@@ -36,7 +36,7 @@ use crate::transfer::{TransferEnd, TransferProgress};
 use crate::world::World;
 
 /// Version of this protocol; both ends are installed together, and another one ends the I/O node with an error.
-pub const VERSION: u16 = 24;
+pub const VERSION: u16 = 25;
 
 /// Longest message, bytes; a longer one is an error that ends the connection.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
