@@ -26,7 +26,7 @@ use crate::limits::{BODY_BYTES_MAX, BULK_BYTES_MAX};
 pub const MAGIC: [u8; 4] = *b"Cpce";
 
 /// Version of framing, handshake and message types together. Both ends must have the same.
-pub const VERSION: u16 = 23;
+pub const VERSION: u16 = 24;
 
 /// Length of a frame's header, bytes.
 pub const HEADER_BYTES: usize = 56;

@@ -39,6 +39,7 @@ pub mod keep;
 pub mod lease;
 pub mod limits;
 pub mod lock;
+pub mod manifest;
 pub mod overlay;
 pub mod personality;
 pub mod pmi;

@@ -114,6 +114,14 @@ pub enum Call {
         /// The lease's number.
         number: u64,
     },
+    /// All that the rank's program was seen to look up from this root, as far as it is so now ([`crate::manifest`]) →
+    /// [`Reply::Manifest`] with bulk.
+    Manifest {
+        /// Which manifest the node has some of; 0: none.
+        made: u64,
+        /// How many of its entries, from the first on.
+        entries: u32,
+    },
     /// Gives the lease of names back: the rank's node knows nothing of names any more → [`Reply::Done`].
     ReturnNames {
         /// The lease's number.
@@ -363,6 +371,7 @@ impl Call {
             | Self::Resolve(_)
             | Self::Return { .. }
             | Self::ReturnNames { .. }
+            | Self::Manifest { .. }
             | Self::SeekData { .. }
             | Self::TestLock(_) => false,
             Self::Open { .. }
@@ -466,6 +475,14 @@ pub enum Reply {
     },
     /// A path from the job's root, starting with `/`.
     Path(ByteString),
+    /// The bulk bytes are a list of [`crate::manifest::Entry`], in postcard: those of the manifest that the node has not,
+    /// which are all if it is another.
+    Manifest {
+        /// Which it is.
+        made: u64,
+        /// Entries that are not to be believed, by their places, in order.
+        untrue: Vec<u32>,
+    },
     /// The name of the object.
     Object(ObjectId),
     /// It failed with this Linux errno.

@@ -235,6 +235,7 @@ impl Rig {
             umask: 0o22,
             use_retained,
             keeps_files: use_retained,
+            has_manifest: false,
             world: World::new(JOB_KEY, 1, [NODE]),
             staging: None,
             traced: Traced::None,

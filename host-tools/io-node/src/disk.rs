@@ -6,6 +6,7 @@
 mod broadcasts;
 mod data;
 mod keeps;
+mod manifest;
 mod names;
 mod objects;
 mod opening;
@@ -38,7 +39,7 @@ use self::region::{Progress, RegionTask};
 use crate::descriptors::Descriptors;
 use crate::distribution::{Held, Homes};
 use crate::files::{Files, Porter, Result, Root};
-use crate::machine::{Answer, CallId, PlaceId, RegionAnswer, RegionOrder, TakenFile};
+use crate::machine::{Answer, CallId, PlaceId, RegionAnswer, RegionOrder, TakenFile, ToCheck};
 
 /// Something that was done.
 #[derive(Debug)]
@@ -216,6 +217,22 @@ impl Disk {
                 let files = Arc::clone(files);
                 porter.leave(move || {
                     let answer = names::execute(&files, call);
+                    drop(files);
+                    owed.pay(Ok(answer));
+                });
+            }
+            Err(error) => owed.pay(Err(error)),
+        }
+    }
+
+    /// As [`crate::machine::Effect::Manifest`].
+    pub(crate) fn manifest(&self, id: CallId, whose: (PlaceId, Rank), to_check: ToCheck) {
+        let owed = Owed::new(id, self.completions.clone());
+        match self.whose(whose) {
+            Ok((_, files, porter)) => {
+                let files = Arc::clone(files);
+                porter.leave(move || {
+                    let answer = manifest::check(&files, &to_check);
                     drop(files);
                     owed.pay(Ok(answer));
                 });

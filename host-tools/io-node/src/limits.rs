@@ -40,6 +40,10 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 /// Messages queued for the service node; then whoever has one waits, and so do its node's requests.
 pub const OUTBOX_MESSAGES_MAX: usize = 256;
 
+/// Programs, each with the root it is run from, of which is kept what they look up; of more, what was used longest ago
+/// goes.
+pub const MANIFESTS_MAX: usize = 64;
+
 /// Jobs known at a time, and jobs that have ended while threads of theirs still wait for mounts that do not answer;
 /// further ones are refused.
 pub const JOBS_MAX: usize = 4096;

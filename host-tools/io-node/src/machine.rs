@@ -23,6 +23,7 @@ mod keeps;
 mod leases;
 mod lines;
 mod locks;
+mod manifests;
 mod names;
 mod nodes;
 mod orders;
@@ -49,6 +50,7 @@ pub use self::calls::CallId;
 pub(crate) use self::calls::failed;
 pub use self::effect::{Answer, Disconnected, Effect, PlaceId};
 pub use self::lines::LineId;
+pub use self::manifests::ToCheck;
 pub use self::regions::{RegionAnswer, RegionOrder, RegionWork};
 pub use self::remains::Remains;
 
@@ -60,6 +62,7 @@ use self::keeps::Keeps;
 use self::leases::FileLeases;
 use self::lines::Lines;
 use self::locks::FileLocks;
+use self::manifests::Manifests;
 use self::names::NameLeases;
 use self::nodes::Nodes;
 use self::outbox::Outbox;
@@ -98,6 +101,8 @@ pub struct Machine {
     leases: FileLeases,
     locks: FileLocks,
     names: NameLeases,
+    /// What programs look up.
+    manifests: Manifests,
     closing: Closing,
     bad_peers: BadPeers,
     outbox: Outbox,
@@ -130,7 +135,10 @@ impl Machine {
                 self.cut(earlier, now);
             }
             ToPset::Start(spec) => self.start(spec, now),
-            ToPset::Discard { request, program, nodes } => self.discard(Discard { request, program }, &nodes),
+            ToPset::Discard { request, program, nodes } => {
+                self.manifests.forget(program);
+                self.discard(Discard { request, program }, &nodes);
+            }
             ToPset::Inspect { node, inspect } => self.inspect(node, inspect),
             ToPset::Keep(order) => self.keep(order),
             ToPset::EndKeep { request } => self.end_keep(request),

@@ -153,6 +153,9 @@ impl Shell {
             Effect::Run(id) => self.disk.borrow_mut().run(id),
             Effect::Cancel(id) => self.disk.borrow_mut().cancel(id),
             Effect::Names { id, place, rank, call } => self.disk.borrow().names(id, (place, rank), call),
+            Effect::Manifest { id, place, rank, to_check } => {
+                self.disk.borrow().manifest(id, (place, rank), to_check);
+            }
             Effect::Keep(order) => self.disk.borrow_mut().keep(*order),
             Effect::EndKeep(request) => self.disk.borrow_mut().end_keep(request),
             Effect::Take(order) => self.disk.borrow_mut().take_file(*order),

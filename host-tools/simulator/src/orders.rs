@@ -157,6 +157,7 @@ fn launch(job: JobId, program: ProgramId, use_retained: bool, context: &mut Cont
         umask: 0o22,
         use_retained,
         keeps_files: use_retained,
+        has_manifest: false,
         world: coppice_protocol::world::World::new(
             coppice_protocol::world::JobKey([0; 32]),
             1,

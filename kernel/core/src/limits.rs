@@ -55,7 +55,14 @@ pub const SETTLE_NS_MAX: u64 = 5_000_000_000;
 
 /// What a job's ranks on a node keep of what they were told of names and attributes, entries; who is told more forgets
 /// the others.
-pub const NAMES_KEPT_MAX: usize = 4096;
+pub const NAMES_KEPT_MAX: usize = 8192;
+
+/// Programs of which a node keeps what they look up, for jobs that come; of more, what was told longest ago goes.
+pub const MANIFESTS_LEFT_MAX: usize = 4;
+
+/// How long after a job began what its program is going to look up is asked for again when it is too old, ns: later it
+/// looks up other names.
+pub const MANIFEST_TIME_NS: u64 = 60_000_000_000;
 
 /// Longest path of which anything is kept, bytes: most are far shorter, and all together are to be bounded.
 pub const KEPT_PATH_BYTES_MAX: usize = 512;

@@ -56,6 +56,8 @@ pub struct Launch {
     pub use_retained: bool,
     /// Use what the node keeps of files that other jobs have read, and leave what this one reads to those that come.
     pub keeps_files: bool,
+    /// The I/O node knows what the program looks up from the job's root ([`crate::manifest`]).
+    pub has_manifest: bool,
     /// Where all ranks of the job are.
     pub world: World,
     /// Files that are to be in the node's memory before the processes start.
@@ -219,6 +221,7 @@ mod tests {
             umask: 0,
             use_retained: false,
             keeps_files: false,
+            has_manifest: false,
             world: World::new(JobKey([1; 32]), 3, (0..34).map(NodeId)),
             staging: None,
             traced: Traced::Rank(Rank(13)),

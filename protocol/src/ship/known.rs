@@ -52,6 +52,13 @@ pub enum Known {
     },
     /// As [`Reply::Path`].
     Path(ByteString),
+    /// As [`Reply::Manifest`].
+    Manifest {
+        /// Which it is.
+        made: u64,
+        /// Entries that are not to be believed.
+        untrue: Vec<u32>,
+    },
     /// As [`Reply::Failed`].
     Failed(u16),
 }
@@ -65,6 +72,7 @@ impl From<Known> for Reply {
             Known::Status(status) => Self::Status(*status),
             Known::Entries { next, .. } => Self::Entries { next },
             Known::Path(path) => Self::Path(path),
+            Known::Manifest { made, untrue } => Self::Manifest { made, untrue },
             Known::Failed(errno) => Self::Failed(errno),
         }
     }
@@ -83,6 +91,7 @@ impl Reply {
             Self::Status(status) => Known::Status(Box::new(status)),
             Self::Entries { next } => Known::Entries { next, attributes: Vec::new() },
             Self::Path(path) => Known::Path(path),
+            Self::Manifest { made, untrue } => Known::Manifest { made, untrue },
             Self::Failed(errno) => Known::Failed(errno),
             Self::Known(_, known) => known,
             other => return Err(Box::new(other)),
@@ -136,6 +145,7 @@ impl Call {
             | Self::Access { .. }
             | Self::List { .. }
             | Self::ReadLink(_)
+            | Self::Manifest { .. }
             | Self::Resolve(_) => true,
             _ => false,
         }

@@ -226,6 +226,7 @@ fn control() {
         umask: 0o22,
         use_retained: true,
         keeps_files: true,
+        has_manifest: true,
         world: world(),
         staging: Some(staging()),
         traced: Traced::Rank(RANK),

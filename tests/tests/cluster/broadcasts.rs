@@ -1,6 +1,8 @@
 //! Files that all nodes of a job read: over slow links they come to all of them about once, byte for byte, whatever
 //! happens meanwhile, and are gone with the job.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 use coppice_tests::Cluster;
@@ -19,7 +21,10 @@ fn cluster(more: &[&str]) -> Cluster {
 
 /// Puts a file of this pattern where all ranks find it.
 fn write(cluster: &Cluster, pattern: &Pattern, bytes: usize) {
-    std::fs::write(cluster.root().join("in"), pattern.repeated(bytes)).expect("written");
+    let path = cluster.root().join("in");
+    std::fs::write(&path, pattern.repeated(bytes)).expect("written");
+    // Of what not everybody may read nothing stays for jobs that come.
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("private");
 }
 
 /// What so many ranks say that have read it.

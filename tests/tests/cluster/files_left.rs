@@ -177,3 +177,51 @@ fn what_is_left_goes_when_its_memory_is_wanted() {
     assert_eq!(sum(&cluster, &[], "data"), whole);
     assert_eq!(pages(&cluster), (PAGES as u64, 0));
 }
+
+/// Look-ups that the last job's rank had to have made.
+fn lookups(cluster: &Cluster) -> u64 {
+    cluster.last_rank(0).count("lookups")
+}
+
+/// What a program looked up when it ran first is told to whoever runs it again, on any node, as it is then.
+#[test]
+fn names_that_were_looked_up_are_not_looked_up_again() {
+    let cluster = Cluster::up(2);
+    let [first, second] = ["first", "second"].map(|name| cluster.root().join(name));
+    [&first, &second].map(|directory| fs::create_dir(directory).expect("directory"));
+    fs::write(second.join("which.py"), "print('second')\n").expect("written");
+    let path = format!("PYTHONPATH={}:{}", first.display(), second.display());
+    let run = |node: &str| {
+        let options = ["--root", "/", "--nodes-list", node, "--env", &path, "--env", "PYTHONDONTWRITEBYTECODE=1"];
+        let script = "import sys, which, json, os, email.message; print(os.path.exists(sys.argv[1]))";
+        let name = cluster.root().join("exists");
+        let command = [PYTHON, "-c", script, &*name.to_string_lossy()];
+        let text = cluster.run(&[&options[..], &command].concat()).success().text();
+        (text, lookups(&cluster), cluster.last_rank(0).count("files_opened"))
+    };
+    let (text, looked_up, opened) = run("0");
+    assert_eq!(text, "second\nFalse\n");
+    assert!(looked_up > 100, "{looked_up} look-ups");
+    for node in ["0", "1", "0"] {
+        let (text, again, _) = run(node);
+        assert_eq!(text, "second\nFalse\n");
+        // Files are opened, and directories are listed, each by a call.
+        assert!(again < opened + looked_up / 4, "{again} look-ups for {opened} files, {looked_up} before");
+    }
+    // What was missing is there now, and what was there is gone.
+    fs::write(first.join("which.py"), "print('first')\n").expect("written");
+    fs::write(cluster.root().join("exists"), "").expect("written");
+    assert_eq!(run("1").0, "first\nTrue\n");
+    assert_eq!(run("0").0, "first\nTrue\n");
+    fs::remove_file(first.join("which.py")).expect("removed");
+    fs::remove_file(cluster.root().join("exists")).expect("removed");
+    assert_eq!(run("0").0, "second\nFalse\n");
+    assert_eq!(run("1").0, "second\nFalse\n");
+    // Whoever wants each call made has it made.
+    let script = "import which";
+    let strict = ["--root", "/", "--io", "strict", "--env", &path, PYTHON, "-c", script];
+    assert_eq!(cluster.run(&strict).success().text(), "second\n");
+    let each = lookups(&cluster);
+    assert_eq!(cluster.run(&strict).success().text(), "second\n");
+    assert_eq!(lookups(&cluster), each);
+}

@@ -3,6 +3,8 @@
 //! What ranks do to files follows from a seed (`tests/guests/c/coherence.c`), so each knows what it must see. The suite
 //! tries a few seeds; `COPPICE_SEED` begins elsewhere, and `COPPICE_SECONDS` goes on for so long.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -130,7 +132,9 @@ fn nothing_of_a_file_is_left_when_its_job_has_ended() {
     let path = program("keeps_open", Toolchain::Glibc);
     let pattern = Pattern::of_seed(36_001);
     let bytes: Vec<u8> = pattern.bytes().iter().copied().cycle().take(BYTES).collect();
-    std::fs::write(cluster.root().join("secret"), bytes).expect("it is written");
+    let secret = cluster.root().join("secret");
+    std::fs::write(&secret, bytes).expect("it is written");
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("private");
     let waiting = Waiting::start(&cluster, &[path.to_str().expect("a path"), "/secret"], "read");
     let seen = memory_of(&cluster, 0).pages_with(&pattern).len();
     assert!(seen >= BYTES / 4096, "only {seen} pages of the file are there");

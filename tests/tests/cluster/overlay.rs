@@ -210,13 +210,15 @@ fn an_overlay_is_begun_and_ended_while_a_job_runs() {
         assert_eq!(number(&view, "generation"), generation, "{view}");
         assert_eq!(view["state"], "running", "{view}");
     }
+    wait_until("an epoch in which the ranks slept", Duration::from_secs(60), || {
+        let shown = cluster.coppice(&["profile", &job]).success().text();
+        if shown.contains("sleep") { Ok(()) } else { Err(shown) }
+    });
     let off = cluster.coppice(&["overlay", &job, "off"]).success();
     assert_eq!(off.text(), format!("overlay of job {job}: none\n"));
     let recorded = epochs(&cluster, &job);
     let generations: Vec<u64> = recorded.iter().map(|epoch| number(epoch, "generation")).collect();
     assert!(generations.contains(&1) && generations.contains(&2), "{generations:?}");
-    let shown = cluster.coppice(&["profile", &job]).success().text();
-    assert!(shown.contains("sleep"), "{shown}");
     let _ = cluster.coppice(&["kill", "--signal", "KILL", &job]).success();
     let _ = cluster.coppice(&["overlay", "999"]).refused(&["there is no job 999"]);
     let _ = cluster.coppice(&["profile", "999"]).refused(&["there is no job 999"]);

@@ -63,6 +63,7 @@ fn make(files: &Files, call: Call) -> Result<(Reply, Vec<u8>)> {
         Call::Pages { .. }
         | Call::Return { .. }
         | Call::ReturnNames { .. }
+        | Call::Manifest { .. }
         | Call::Read { .. }
         | Call::Fill { .. }
         | Call::Write { .. }

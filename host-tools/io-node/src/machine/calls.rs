@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::effect::{Answer, Effect, PlaceId};
 use super::jobs::Job;
 use super::leases::{Opening, Party};
+use super::manifests::ToCheck;
 use super::names::AboutNames;
 use super::{Machine, Now};
 use crate::limits::{BLOCKING_THREADS_PER_JOB_MAX, BLOCKING_THREADS_PER_RANK_MAX};
@@ -37,6 +38,8 @@ struct UnderWay {
     names: AboutNames,
     /// The file that it changes by a handle.
     changes: Option<Handle>,
+    /// What it looks up, if that is to be taken up.
+    looks_up: Option<Box<Call>>,
 }
 
 impl UnderWay {
@@ -58,6 +61,8 @@ enum About {
     Look(Call),
     /// Nobody makes it: it looks whether the host has changed one.
     Host(FileId),
+    /// It asks what is in a manifest.
+    Manifest(ToCheck),
 }
 
 /// Where it is.
@@ -207,13 +212,21 @@ impl Machine {
             },
             Outside::Names(Call::Close(handle)) => About::Close(*handle),
             Outside::Names(call @ Call::Stat { .. }) if has_leases => About::Look(call.clone()),
+            Outside::Names(Call::Manifest { made, entries }) => {
+                About::Manifest(self.manifest_to_check(owner.job, (*made, *entries)))
+            }
             _ => About::Nothing,
+        };
+        let looks_up = match &what {
+            Outside::Names(call) if has_leases && call.looks_at_names() => Some(Box::new(call.clone())),
+            _ => None,
         };
         let changes = match &what {
             Outside::Data(call, _) | Outside::Names(call) => call.changes_file(),
         };
         let (is_answered, stage) = (false, Stage::Out);
-        let mut call = UnderWay { identity, request, owner, place, is_answered, stage, about, names, changes };
+        let mut call =
+            UnderWay { identity, request, owner, place, is_answered, stage, about, names, changes, looks_up };
         let what = match what {
             Outside::Names(what) if waits => {
                 call.names.waits_with(what);
@@ -222,10 +235,12 @@ impl Machine {
             }
             what => what,
         };
+        let to_check = if let About::Manifest(to_check) = &call.about { Some(to_check.clone()) } else { None };
         self.calls.table.insert(id, call);
-        self.effects.push(match what {
-            Outside::Data(call, bulk) => Effect::Try { id, place, rank, call, bulk },
-            Outside::Names(call) => Effect::Names { id, place, rank, call },
+        self.effects.push(match (what, to_check) {
+            (Outside::Data(call, bulk), _) => Effect::Try { id, place, rank, call, bulk },
+            (Outside::Names(_), Some(to_check)) => Effect::Manifest { id, place, rank, to_check },
+            (Outside::Names(call), None) => Effect::Names { id, place, rank, call },
         });
     }
 
@@ -279,8 +294,13 @@ impl Machine {
     }
 
     /// A call is done, with this answer.
-    pub(super) fn finish(&mut self, id: CallId, answer: Answer, now: Now) {
+    pub(super) fn finish(&mut self, id: CallId, mut answer: Answer, now: Now) {
         let Some(call) = self.calls.table.remove(&id) else { return };
+        if let About::Manifest(checked) = &call.about {
+            self.manifest_checked(call.owner.job, checked, &mut answer.0);
+        } else if let Some(looked_up) = &call.looks_up {
+            self.take_up(call.owner.job, looked_up, &answer, call.names.is_plain());
+        }
         let kept = self.names_end(call.party(), &call.names);
         if let (About::Host(file), (Reply::Status(status), _)) = (&call.about, &answer) {
             self.host_has(*file, status, now);
@@ -342,8 +362,18 @@ impl Machine {
         let identity = Identity { node, generation: Generation(0) };
         let (request, stage) = (RequestId::new(0, 0), Stage::Out);
         let names = AboutNames::nothing();
-        let under_way =
-            UnderWay { identity, request, owner, place, is_answered: true, stage, about, names, changes: None };
+        let under_way = UnderWay {
+            identity,
+            request,
+            owner,
+            place,
+            is_answered: true,
+            stage,
+            about,
+            names,
+            changes: None,
+            looks_up: None,
+        };
         self.calls.table.insert(id, under_way);
         self.effects.push(Effect::Names { id, place, rank: owner.rank, call });
     }

@@ -11,6 +11,7 @@ use coppice_protocol::ship::{Call, Reply};
 use super::broadcasts::TakeFile;
 use super::calls::CallId;
 use super::lines::LineId;
+use super::manifests::ToCheck;
 use super::regions::RegionOrder;
 
 /// A reply with its bulk bytes.
@@ -84,6 +85,18 @@ pub enum Effect {
         rank: Rank,
         /// What to do.
         call: Call,
+    },
+    /// Ask again what is in a manifest, on the thread that the job has for this node, and answer with
+    /// [`super::Machine::done`].
+    Manifest {
+        /// The call's number, by which it is answered.
+        id: CallId,
+        /// Whose it is.
+        place: PlaceId,
+        /// Which of its ranks.
+        rank: Rank,
+        /// What is in it.
+        to_check: ToCheck,
     },
     /// Close the files of a rank, behind what else there is to do for its node; answer with [`super::Machine::closed`].
     Close {

@@ -106,6 +106,11 @@ impl Job {
         &self.spec.root
     }
 
+    /// What its ranks read and look up is kept for jobs that come, as far as anything of that may be kept.
+    pub(super) fn keeps_files(&self) -> bool {
+        self.spec.keeps_files && self.spec.leases
+    }
+
     /// The rank that reads the job's standard input, if it is on this pset.
     pub(super) fn input_rank(&self) -> Option<&RankState> {
         self.spec.input_rank.and_then(|rank| self.ranks.get(rank))
@@ -227,8 +232,8 @@ impl Job {
         self.spec.program
     }
 
-    /// What a node needs to launch ranks that follow each other.
-    pub(super) fn launch(&self, member: &Member, range: RankRange) -> Launch {
+    /// What a node needs to launch ranks that follow each other, and whether it is known what they look up.
+    pub(super) fn launch(&self, member: &Member, range: RankRange, has_manifest: bool) -> Launch {
         let spec = &self.spec;
         let restore = member.restore.as_ref().map(|restore| {
             let from = range.first.0.saturating_sub(member.first.0);
@@ -252,6 +257,7 @@ impl Job {
             umask: spec.umask,
             use_retained: member.use_retained,
             keeps_files: spec.keeps_files,
+            has_manifest,
             world: spec.world.clone(),
             staging: spec.staging.as_deref().cloned(),
             traced: self.traced.unwrap_or(spec.traced),

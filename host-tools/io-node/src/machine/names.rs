@@ -66,6 +66,11 @@ impl AboutNames {
         self.waits = Some(call);
     }
 
+    /// Whether its paths led through no symbolic link.
+    pub(super) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
     /// Whether it waits.
     pub(super) fn is_waiting(&self) -> bool {
         self.waits.is_some()
@@ -92,6 +97,8 @@ impl Machine {
                 self.recall_names(party, number);
             }
             waits = !self.names.table.may_change(party);
+        } else if let Call::Manifest { .. } = call {
+            about.mark = self.names.table.look_at_all(party);
         } else if call.looks_at_names() {
             about.mark = self.names.table.look(party);
         } else if let Call::Close(_) = call {
@@ -135,6 +142,8 @@ impl Machine {
             Ok(mut known) => {
                 match &mut known {
                     Known::Opened { status, .. } | Known::Status(status) => keeping.attributes = may_be_kept(status),
+                    // Some of what was said may be of before.
+                    Known::Manifest { made, .. } if !attributes => *made = 0,
                     Known::Entries { attributes, .. } => {
                         let listed = about.listed.into_iter();
                         *attributes = listed.map(|status| status.filter(&may_be_kept)).collect();

@@ -226,7 +226,8 @@ impl Machine {
             let order = Retain { job: id, generation, program: job.program_id() };
             orders.push(ToNode::Retain(order));
         }
-        orders.extend(ranks.ranges().iter().map(|range| ToNode::Launch(job.launch(member, *range))));
+        let has_manifest = job.keeps_files() && self.manifests.has(job.root(), job.program_id());
+        orders.extend(ranks.ranges().iter().map(|range| ToNode::Launch(job.launch(member, *range, has_manifest))));
         let mut launched = 0;
         for order in orders {
             if let Err(error) = self.send(line, 0, &order, Vec::new()) {

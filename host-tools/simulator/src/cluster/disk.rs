@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use coppice_io_node::machine::{Answer, CallId, PlaceId};
+use coppice_io_node::machine::{Answer, CallId, PlaceId, ToCheck};
 use coppice_protocol::ids::{JobId, Rank};
-use coppice_protocol::ship::{Call, FileStatus, Handle, Keeping, Location, Reply};
+use coppice_protocol::manifest::encode;
+use coppice_protocol::ship::{Call, FileStatus, Handle, Keeping, Known, Location, Reply};
 use coppice_storage::{Storage, StorageError};
 
 use super::programs;
@@ -49,6 +50,8 @@ struct Job {
 pub(super) struct Disk {
     jobs: BTreeMap<PlaceId, Job>,
     calls: BTreeMap<CallId, (PlaceId, Rank, Call, Vec<u8>)>,
+    /// Manifests that are asked again.
+    checks: BTreeMap<CallId, (PlaceId, Rank, ToCheck)>,
     /// Lengths of files whose ranks have ended, bytes, until that was said.
     ended: BTreeMap<(JobId, Rank), u64>,
     /// To whom program pages were sent, and how many bytes of them.
@@ -114,6 +117,34 @@ impl Disk {
         self.calls.insert(id, (place, rank, call, bulk));
     }
 
+    /// The same of a manifest that is asked again.
+    pub(super) fn begin_check(&mut self, id: CallId, place: PlaceId, rank: Rank, to_check: ToCheck) {
+        if let Some(job) = self.jobs.get_mut(&place) {
+            job.busy += 1;
+        }
+        self.checks.insert(id, (place, rank, to_check));
+    }
+
+    /// Asks a manifest again, of which only what files are is known here.
+    fn check(&mut self, place: PlaceId, rank: Rank, ToCheck { made, entries, from }: &ToCheck, now_ns: u64) -> Answer {
+        let mut untrue = Vec::new();
+        for (number, entry) in (0..).zip(entries.iter()) {
+            let answer = match &entry.call {
+                Call::Stat { .. } => self.share(place, rank, &entry.call, &[], now_ns),
+                _ => None,
+            };
+            let is_so = match answer {
+                Some((Reply::Known(keeping, known), text)) => entry.is_so(&known, &text, keeping.is_plain),
+                _ => false,
+            };
+            if !is_so {
+                untrue.push(number);
+            }
+        }
+        let known = Known::Manifest { made: *made, untrue };
+        (Reply::Known(Keeping::default(), known), encode(entries.get(*from..).unwrap_or_default()))
+    }
+
     /// Whose call it is.
     pub(super) fn place_of(&self, id: CallId) -> Option<PlaceId> {
         self.calls.get(&id).map(|(place, ..)| *place)
@@ -159,6 +190,10 @@ impl Disk {
 
     /// Does a call that was begun, when the host's clock shows this. Also gives a place that nobody needs any more.
     pub(super) fn finish(&mut self, id: CallId, now_ns: u64) -> Option<(Answer, Option<PlaceId>)> {
+        if let Some((place, rank, to_check)) = self.checks.remove(&id) {
+            let answer = self.check(place, rank, &to_check, now_ns);
+            return Some((answer, self.rest(place)));
+        }
         let (place, rank, call, given) = self.calls.remove(&id)?;
         if let Some(answer) = self.share(place, rank, &call, &given, now_ns) {
             return Some((answer, self.rest(place)));

@@ -397,6 +397,10 @@ impl World {
                 io_node.disk.begin(id, place, rank, call, Vec::new());
                 self.plan(disk_ns, Event::Done(pset, incarnation, id));
             }
+            Effect::Manifest { id, place, rank, to_check } => {
+                io_node.disk.begin_check(id, place, rank, to_check);
+                self.plan(disk_ns, Event::Done(pset, incarnation, id));
+            }
             Effect::Close { place, rank, .. } => {
                 io_node.disk.close(place, rank);
                 self.plan(disk_ns, Event::Closed(pset, incarnation, place, rank));
@@ -411,7 +415,9 @@ impl World {
     fn disk_ns(&mut self, pset: PsetId, effect: &Effect) -> u64 {
         let disk = self.io_nodes.get(&pset).map(|io_node| &io_node.disk);
         let mount_ns = disk.map_or(0, |disk| match effect {
-            Effect::Names { place, .. } | Effect::Close { place, .. } => disk.hangs_until_ns(*place),
+            Effect::Names { place, .. } | Effect::Manifest { place, .. } | Effect::Close { place, .. } => {
+                disk.hangs_until_ns(*place)
+            }
             Effect::Run(call) => disk.place_of(*call).map_or(0, |place| disk.hangs_until_ns(place)),
             _ => 0,
         });

@@ -53,7 +53,7 @@ pub(crate) use self::writers::WRITER_BYTES;
 use self::extents::Extents;
 use self::incoming::Coming;
 use self::left::LeftFile;
-use super::names::KnownNames;
+use super::names::{KnownNames, Place};
 use crate::errno::Errno;
 use crate::executor;
 use crate::limits::{FILES_KNOWN_MAX, MAPPED_WRITE_BACK_NS, SETTLE_NS_MAX};
@@ -169,6 +169,19 @@ impl FileCache {
     /// What is known of names.
     pub(crate) fn names(&self) -> &KnownNames {
         &self.names
+    }
+
+    /// Asks for all that the job's program is going to look up, as it seems.
+    pub(crate) async fn load_names(&self, client: &Client) {
+        if let Some(Leaves { files, program }) = &self.left {
+            self.names.load(client, files.manifests(), *program).await;
+        }
+    }
+
+    /// The same again, if a place was told so and that is too old to be believed. Whether that was done.
+    pub(crate) async fn load_names_again(&self, place: &Place, client: &Client) -> bool {
+        let Some(Leaves { files, program }) = &self.left else { return false };
+        self.names.load_again(place, client, (files.manifests(), *program)).await
     }
 
     /// To be called before a file is opened.

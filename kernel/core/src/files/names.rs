@@ -7,6 +7,7 @@
 //! what is kept is believed for a second only ([`NAMES_BELIEVED_NS`]). Last accesses may be older than they are, as on
 //! a Linux that writes them seldom.
 
+mod manifest;
 mod place;
 mod table;
 #[cfg(test)]
@@ -18,9 +19,11 @@ use core::mem;
 use coppice_protocol::lease::limits::NAMES_BELIEVED_NS;
 use coppice_protocol::ship::{Call, FileStatus, Keeping, Known};
 
+pub(crate) use self::manifest::ToldManifests;
 pub(crate) use self::place::Place;
 pub(crate) use self::table::{Told, kept_bytes};
 
+use self::manifest::Listed;
 use self::place::entries;
 use self::table::Table;
 use crate::errno::Errno;
@@ -51,6 +54,8 @@ struct State {
     epoch: u64,
     /// When something was kept last, as spare memory counts.
     used: u64,
+    /// What was told at once.
+    listed: Listed,
 }
 
 /// A call that was made when nothing was being changed here: its answer may be kept if that is so still when it comes.

@@ -59,11 +59,19 @@ pub(super) async fn prepare(
     node: &NodeFacts,
 ) -> Result<Prepared, String> {
     // What the job's other ranks left here or have here is its own.
-    if job.is_first() && !order.use_retained {
+    let is_first = job.is_first();
+    if is_first && !order.use_retained {
         node.retention.discard(Some(order.program));
     }
     let known = node.retention.layout(order.program).or_else(|| job.layout(order.program));
     let mut calls = Pipeline::new();
+    let has_manifest = is_first && order.has_manifest;
+    if has_manifest {
+        calls.push(async move {
+            job.cache.load_names(client).await;
+            Ok((Reply::Done, Vec::new()))
+        });
+    }
     if known.is_none() {
         let file = ProgramFile { program: order.program, bytes: order.program_bytes };
         calls.push(async move { Ok((Reply::Data, job.program_pages(client, file, 0, 1).await?)) });
@@ -80,6 +88,10 @@ pub(super) async fn prepare(
         Ok(special::Place::Shared(_)) => return Err(bad_directory(order, Errno::ENOENT)),
         Err(errno) => return Err(bad_directory(order, errno)),
     };
+    if has_manifest {
+        // Without it, names are looked up one by one.
+        let _ = calls.next().await;
+    }
     let image = match known {
         Some(image) => image,
         None => {

@@ -122,6 +122,7 @@ pub(crate) fn order(size: u32) -> Launch {
         umask: 0o22,
         use_retained: false,
         keeps_files: false,
+        has_manifest: false,
         world: protocol_world::World::new(JobKey([9; 32]), 1, (0..size).map(NodeId)),
         staging: None,
         traced: Traced::None,
@@ -276,6 +277,11 @@ impl Bench {
 
     /// The same on a node with this memory.
     pub(crate) fn with_memory(frames: &'static FramePool, size: u32, files: &[(&str, &[u8])]) -> Self {
+        Self::with_order(frames, order(size), files)
+    }
+
+    /// One rank that was launched so.
+    pub(crate) fn with_order(frames: &'static FramePool, order: Launch, files: &[(&str, &[u8])]) -> Self {
         let net = Net::new();
         let world = World {
             files: files.iter().map(|(path, bytes)| (path.as_bytes().to_vec(), bytes.to_vec())).collect(),
@@ -285,7 +291,7 @@ impl Bench {
         let world = Arc::new(Mutex::new(world));
         let ship = Ship::new();
         let shipping = ship.clone();
-        let order = Order::from(order(size));
+        let order = Order::from(order);
         let client = ship.client(order.job, order.rank);
         let dial = net.dial();
         assert!(executor::spawn(play(net.listen(Channel::Ship), Arc::clone(&world))).is_ok());

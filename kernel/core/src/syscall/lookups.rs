@@ -1,6 +1,7 @@
 //! Calls on names and attributes: made at the I/O node, or answered by what it has told before
 //! ([`crate::files::names`]).
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use coppice_protocol::ship::{Call, Handle, Known, Reply};
@@ -23,7 +24,8 @@ impl Caller<'_> {
         let below = if let Call::Open { .. } = call { self.below(&call) } else { None };
         let below = below.as_deref();
         if let Call::Open { .. } = call
-            && let Some(Err(missing)) = Place::of(&call, below).and_then(|place| names.find(&place))
+            && let Some(place) = Place::of(&call, below)
+            && let Some(Err(missing)) = self.find(&place).await
         {
             return Err(missing);
         }
@@ -67,7 +69,9 @@ impl Caller<'_> {
     pub(super) async fn look(&self, call: Call) -> Result<Told, Errno> {
         let names = self.process.job.cache.names();
         let place = Place::of(&call, self.below(&call).as_deref());
-        if let Some(told) = place.as_ref().and_then(|place| names.find(place)) {
+        if let Some(place) = &place
+            && let Some(told) = self.find(place).await
+        {
             return told;
         }
         self.process.job.cache.settle().await;
@@ -86,6 +90,17 @@ impl Caller<'_> {
             names.told(asked, place, keeping, told.as_ref().map_err(|errno| *errno));
         }
         told
+    }
+
+    /// What is known of a place.
+    async fn find(&self, place: &Place) -> Option<Result<Told, Errno>> {
+        let cache = &self.process.job.cache;
+        if let Some(told) = cache.names().find(place) {
+            return Some(told);
+        }
+        // As of one call that is made.
+        let is_renewed = Box::pin(cache.load_names_again(place, &self.process.client)).await;
+        if is_renewed { cache.names().find(place) } else { None }
     }
 
     /// The path of the directory that a call's path begins at, if that is known to lead there still.

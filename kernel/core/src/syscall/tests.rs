@@ -11,6 +11,7 @@ mod hostile;
 mod interfaces;
 mod kept;
 mod likeness;
+mod listed;
 mod locks;
 mod mapped;
 mod named;

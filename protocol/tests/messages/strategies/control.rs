@@ -171,6 +171,7 @@ pub(super) fn launch() -> impl Strategy<Value = Launch> {
             umask,
             use_retained,
             keeps_files: !is_traced,
+            has_manifest: is_traced,
             world,
             staging,
             traced: if is_traced { Traced::Rank(first) } else { Traced::All },

@@ -110,6 +110,7 @@ fn call_by_path() -> impl Strategy<Value = Call> {
         (location(), any::<(u32, u32)>()).prop_map(|(at, (mode, flags))| Call::Access { at, mode, flags }),
         location().prop_map(Call::ReadLink),
         location().prop_map(Call::Resolve),
+        any::<(u64, u32)>().prop_map(|(made, entries)| Call::Manifest { made, entries }),
         (location(), any::<u32>()).prop_map(|(at, mode)| Call::MakeDirectory { at, mode }),
         (location(), any::<bool>()).prop_map(|(at, directory)| Call::Remove { at, directory }),
         (location(), location(), any::<u32>()).prop_map(|(from, to, flags)| Call::Rename { from, to, flags }),
@@ -223,6 +224,8 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         file_system_status().prop_map(Reply::FileSystem),
         any::<u64>().prop_map(|next| Reply::Entries { next }),
         bytes().prop_map(Reply::Path),
+        (any::<u64>(), proptest::collection::vec(any::<u32>(), 0..5))
+            .prop_map(|(made, untrue)| Reply::Manifest { made, untrue }),
         any::<u16>().prop_map(Reply::Failed),
         (any::<(u64, bool, bool)>(), known()).prop_map(|((number, is_plain, attributes), known)| {
             Reply::Known(Keeping { number, is_plain, attributes }, known)

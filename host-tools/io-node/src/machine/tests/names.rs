@@ -6,7 +6,7 @@ use coppice_protocol::ship::{
 };
 
 use super::*;
-use crate::machine::CallId;
+use crate::machine::{CallId, ToCheck};
 
 const NOW: Now = Now { ns: 0, realtime_ns: 1_000_000_000_000 };
 const CREATE: u32 = 0o101;
@@ -18,6 +18,8 @@ struct Two {
     said: u64,
     /// Calls that the disk was to make and has not.
     disk: Vec<(CallId, Call)>,
+    /// Manifests that it was to ask again, and has not.
+    checks: Vec<(CallId, ToCheck)>,
     handles: u32,
 }
 
@@ -46,13 +48,19 @@ fn status() -> FileStatus {
 
 impl Two {
     fn new(leases: bool) -> Self {
+        Self::that_keep(leases, false)
+    }
+
+    /// The same, of a job that keeps what it looks up or not.
+    fn that_keep(leases: bool, keeps_files: bool) -> Self {
         let mut machine = Machine::default();
         let wires = (0..2).map(|number| ready(&mut machine, number)).collect();
         let member =
             |node: u32| Member { node: NodeId(node), first: Rank(node), count: 1, use_retained: false, restore: None };
         let world = World::new(JobKey([7; 32]), 1, (0..2).map(NodeId));
-        start_this(&mut machine, StartJob { size: 2, members: vec![member(0), member(1)], world, leases, ..job() });
-        Self { machine, wires, said: 0, disk: Vec::new(), handles: 0 }
+        let members = vec![member(0), member(1)];
+        start_this(&mut machine, StartJob { size: 2, members, world, leases, keeps_files, ..job() });
+        Self { machine, wires, said: 0, disk: Vec::new(), checks: Vec::new(), handles: 0 }
     }
 
     /// A node's rank makes a call, which the disk does not make yet. Which it is.
@@ -70,8 +78,10 @@ impl Two {
     }
 
     fn wants(&mut self, effect: Effect) {
-        if let Effect::Names { id, call, .. } | Effect::Try { id, call, .. } = effect {
-            self.disk.push((id, call));
+        match effect {
+            Effect::Names { id, call, .. } | Effect::Try { id, call, .. } => self.disk.push((id, call)),
+            Effect::Manifest { id, to_check, .. } => self.checks.push((id, to_check)),
+            _ => {}
         }
     }
 
@@ -314,4 +324,74 @@ fn a_job_without_leases_keeps_nothing_of_names() {
     for _ in 0..2 * LOOKS_BEFORE_LEASE {
         assert_eq!(two.keeping(0, stat()), None);
     }
+}
+
+impl Two {
+    /// A node asks for the manifest, of which it has so much, and the disk finds some of it untrue. What was to be
+    /// asked again, and what the node hears.
+    fn check(&mut self, node: u32, (made, entries): (u64, u32), untrue: &[u32]) -> (ToCheck, Reply) {
+        self.say(node, Call::Manifest { made, entries });
+        let (id, to_check) = self.checks.pop().expect("it is asked again");
+        self.checked(id, &to_check, untrue);
+        let (replies, _) = self.hear(node);
+        (to_check, replies.into_iter().next().expect("it is answered").1)
+    }
+
+    fn checked(&mut self, id: CallId, to_check: &ToCheck, untrue: &[u32]) {
+        let known = Known::Manifest { made: to_check.made, untrue: untrue.to_vec() };
+        self.machine.done(id, (Reply::Known(Keeping::default(), known), Vec::new()), NOW);
+    }
+}
+
+#[test]
+fn what_ranks_look_up_is_told_to_nodes_that_start_the_same_as_far_as_it_is_so() {
+    let mut two = Two::that_keep(true, true);
+    let (none, reply) = two.check(1, (0, 0), &[]);
+    assert_eq!((none.made, none.entries.len()), (0, 0));
+    assert!(matches!(reply, Reply::Known(_, Known::Manifest { made: 0, .. })), "{reply:?}");
+    for call in [stat(), open(0), Call::Access { at: at("/b"), mode: 4, flags: 0 }, Call::HandleStat(Handle(1))] {
+        two.ask(0, call);
+    }
+    let (all, reply) = two.check(1, (0, 0), &[]);
+    // What was opened is the same as what was looked at.
+    let calls: Vec<Call> = all.entries.iter().map(|entry| entry.call.clone()).collect();
+    assert_eq!((calls, all.from), (vec![stat(), Call::Access { at: at("/b"), mode: 4, flags: 0 }], 0));
+    let Reply::Known(keeping, Known::Manifest { made, untrue }) = reply else { panic!("{reply:?}") };
+    assert!(keeping.number > 0 && made == all.made && untrue.is_empty());
+    // What the node has it is not sent again.
+    assert_eq!(two.check(1, (made, 1), &[]).0.from, 1);
+    assert_eq!(two.check(1, (made + 100, 1), &[]).0.from, 0);
+    // What is not so is told not to be, and is not in it any more.
+    let (_, reply) = two.check(1, (made, 2), &[0]);
+    assert!(matches!(&reply, Reply::Known(_, Known::Manifest { untrue, .. }) if *untrue == [0]), "{reply:?}");
+    let (rest, _) = two.check(1, (made, 2), &[]);
+    assert!(rest.made != made && rest.entries.len() == 1 && rest.from == 0);
+    // Of a job that leaves nothing it is not taken up.
+    let mut other = Two::new(true);
+    other.ask(0, stat());
+    assert_eq!(other.check(1, (0, 0), &[]).0.entries.len(), 0);
+}
+
+#[test]
+fn what_is_changed_or_written_meanwhile_is_not_told_to_be_kept() {
+    let mut two = Two::that_keep(true, true);
+    two.ask(0, stat());
+    // Somebody changes a name while it is asked again.
+    two.say(1, Call::Manifest { made: 0, entries: 0 });
+    let (id, to_check) = two.checks.pop().expect("it is asked again");
+    let change = two.say(0, make());
+    assert!(two.disk.is_empty(), "who changes it waits");
+    two.checked(id, &to_check, &[]);
+    let (replies, recalls) = two.hear(1);
+    assert!(matches!(replies[..], [(_, Reply::Manifest { .. })]), "{replies:?}");
+    two.say(1, Call::ReturnNames { number: recalls[0] });
+    two.work();
+    assert_eq!(two.hear(0).0[0].0, change);
+    // Somebody has a file of it open to write.
+    let mut two = Two::that_keep(true, true);
+    two.ask(0, stat());
+    two.ask(0, open(1));
+    two.hear(1);
+    let (_, reply) = two.check(0, (0, 0), &[]);
+    assert!(matches!(&reply, Reply::Known(_, Known::Manifest { untrue, .. }) if *untrue == [0]), "{reply:?}");
 }

@@ -18,6 +18,7 @@ use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 use coppice_protocol::retain::{HeldAs, RetainedProgram};
 
 use super::pages::Pages;
+use crate::files::names::ToldManifests;
 use crate::limits::FILES_LEFT_MAX;
 use crate::memory::{FileIdentity, Retention, Spare};
 use crate::quota::Charge;
@@ -28,6 +29,7 @@ pub(crate) struct LeftFiles {
     retention: Arc<Retention>,
     /// So many files.
     most: usize,
+    manifests: ToldManifests,
     left: Mutex<Left>,
 }
 
@@ -74,7 +76,7 @@ impl LeftFiles {
 
     fn of_most(retention: &Arc<Retention>, most: usize) -> Arc<Self> {
         let left = Mutex::new(LockLevel::Retention, Left::default());
-        let this = Arc::new(Self { retention: Arc::clone(retention), most, left });
+        let this = Arc::new(Self { retention: Arc::clone(retention), most, manifests: ToldManifests::default(), left });
         let weak = Arc::downgrade(&this);
         retention.add_spare(weak);
         this
@@ -83,6 +85,11 @@ impl LeftFiles {
     /// What it is given back with.
     pub(crate) fn retention(&self) -> &Arc<Retention> {
         &self.retention
+    }
+
+    /// What was told of names.
+    pub(crate) fn manifests(&self) -> &ToldManifests {
+        &self.manifests
     }
 
     /// A job leaves what it has read of a file. At [`FILES_LEFT_MAX`] the one goes that was used longest ago.
@@ -111,6 +118,7 @@ impl LeftFiles {
 
     /// Gives back what was read by jobs of one program, or all. Returns what that was.
     pub(crate) fn discard(&self, program: Option<ProgramId>) -> Vec<RetainedProgram> {
+        self.manifests.forget(program);
         self.give_up(|file| program.is_none_or(|program| file.program == program))
     }
 
@@ -149,12 +157,20 @@ fn by_program<'a>(files: impl Iterator<Item = &'a LeftFile>) -> Vec<RetainedProg
 
 impl Spare for LeftFiles {
     fn oldest(&self) -> Option<u64> {
-        self.left.lock().by_use.first_key_value().map(|(used, _)| *used)
+        let oldest = self.left.lock().by_use.first_key_value().map(|(used, _)| *used);
+        // Names take little, and go last.
+        oldest.or_else(|| self.manifests.newest())
     }
 
     fn give_back(&self) -> bool {
         let oldest = self.left.lock().pop_oldest();
-        oldest.map(|file| self.take_apart(file)).is_some()
+        match oldest {
+            Some(file) => {
+                self.take_apart(file);
+                true
+            }
+            None => self.manifests.forget(None),
+        }
     }
 
     fn held(&self) -> Vec<RetainedProgram> {

@@ -54,7 +54,10 @@ impl Told {
     }
 }
 
-/// When something was told, ns, and what it is charged with.
+/// When that was told which is told at once again and again: when it was last ([`Table::is_confirmed`]).
+pub(super) const LISTED: u64 = u64::MAX;
+
+/// When something was told, ns, or [`LISTED`], and what it is charged with.
 type Since = (u64, Charge);
 
 struct Name {
@@ -80,10 +83,17 @@ pub(super) struct Table {
     others: BTreeMap<(Vec<u8>, Question), Other>,
     files: BTreeMap<FileIdentity, Attributes>,
     directories: BTreeMap<FileIdentity, Attributes>,
+    /// When what is told at once was told last, ns.
+    confirmed_ns: u64,
 }
 
 fn identity(status: &FileStatus) -> FileIdentity {
     FileIdentity { device: status.device, inode: status.inode }
+}
+
+/// Whether a file is what it was, but for when it was read last.
+fn is_alike(was: &FileStatus, is: &FileStatus) -> bool {
+    FileStatus { accessed: is.accessed, ..*was } == *is
 }
 
 fn is_missing(errno: Errno) -> bool {
@@ -99,10 +109,29 @@ impl Table {
         self.names.len() + self.others.len() + self.files.len() + self.directories.len()
     }
 
+    /// All that was told at once is so at this time, ns.
+    pub(super) fn is_confirmed(&mut self, at_ns: u64) {
+        self.confirmed_ns = at_ns;
+    }
+
+    /// Whether what was told at that time is believed.
+    fn is_believed(&self, told_ns: u64, since_ns: u64) -> bool {
+        since_ns <= if told_ns == LISTED { self.confirmed_ns } else { told_ns }
+    }
+
+    /// Whether something is known of a place that was told at once, before that time, ns.
+    pub(super) fn is_listed_before(&self, place: &Place, since_ns: u64) -> bool {
+        if self.confirmed_ns >= since_ns {
+            return false;
+        }
+        let name = self.names.get(place.path()).is_some_and(|name| name.since.0 == LISTED);
+        name || self.others.get(&(place.path().to_vec(), place.question)).is_some_and(|other| other.since.0 == LISTED)
+    }
+
     /// What is known of a place, told at that time or later.
     pub(super) fn find(&self, place: &Place, since_ns: u64) -> Option<Result<Told, Errno>> {
         if place.is_straight()
-            && let Some(name) = self.names.get(place.path()).filter(|name| name.since.0 >= since_ns)
+            && let Some(name) = self.names.get(place.path()).filter(|name| self.is_believed(name.since.0, since_ns))
         {
             match name.leads_to {
                 Err(errno) => return Some(Err(errno)),
@@ -119,13 +148,13 @@ impl Table {
             return None;
         }
         let other = self.others.get(&(place.path().to_vec(), place.question))?;
-        (other.since.0 >= since_ns).then(|| other.told.clone())
+        self.is_believed(other.since.0, since_ns).then(|| other.told.clone())
     }
 
     /// What a file is, told at that time or later.
     pub(super) fn status(&self, file: FileIdentity, since_ns: u64) -> Option<FileStatus> {
         let known = self.files.get(&file).or_else(|| self.directories.get(&file))?;
-        (known.since_ns >= since_ns).then_some(known.status)
+        self.is_believed(known.since_ns, since_ns).then_some(known.status)
     }
 
     /// Keeps what was told of a place.
@@ -141,8 +170,7 @@ impl Table {
                 if keeping.attributes {
                     self.keep_attributes(status, at_ns, None);
                 }
-                let name = Name { leads_to: Ok(identity(status)), since: (at_ns, charge) };
-                self.names.insert(place.path().to_vec(), name);
+                self.keep_name(place.path().to_vec(), Ok(identity(status)), (at_ns, charge));
             }
             Err(Errno::ENOENT) if is_plain && !is_open => self.is_missing(place, Errno::ENOENT, since),
             Err(errno) if is_plain && is_missing(errno) && is_of_name && !is_open => {
@@ -153,21 +181,35 @@ impl Table {
             // What is asked before an open is whether it is worth it.
             _ if is_open && told != Err(Errno::ENOENT) => {}
             _ => {
-                let other = Other { told: told.cloned(), since };
-                self.others.insert((place.path().to_vec(), place.question), other);
+                let at = (place.path().to_vec(), place.question);
+                let is_same = |other: &Other| match (&other.told, told) {
+                    (Ok(Told::Status(was)), Ok(Told::Status(is))) => is_alike(was, is),
+                    (was, is) => was.as_ref().map_err(|errno| *errno) == is,
+                };
+                if !self.others.get(&at).is_some_and(|other| other.since.0 == LISTED && is_same(other)) {
+                    self.others.insert(at, Other { told: told.cloned(), since });
+                }
             }
         }
     }
 
     fn is_missing(&mut self, place: &Place, errno: Errno, since: Since) {
-        self.names.insert(place.path().to_vec(), Name { leads_to: Err(errno), since });
+        self.keep_name(place.path().to_vec(), Err(errno), since);
+    }
+
+    /// Keeps what a name leads to. What is told at once, and again and again, stays what it is if it is the same.
+    fn keep_name(&mut self, path: Vec<u8>, leads_to: Result<FileIdentity, Errno>, since: Since) {
+        let is_it = |name: &Name| name.since.0 == LISTED && name.leads_to == leads_to;
+        if !self.names.get(&path).is_some_and(is_it) {
+            self.names.insert(path, Name { leads_to, since });
+        }
     }
 
     /// Keeps what an entry of a directory is, at its plain path.
     pub(super) fn keep_entry(&mut self, path: Vec<u8>, status: &FileStatus, since: Since) {
         self.make_room();
         self.keep_attributes(status, since.0, None);
-        self.names.insert(path, Name { leads_to: Ok(identity(status)), since });
+        self.keep_name(path, Ok(identity(status)), since);
     }
 
     /// Keeps what a file is.
@@ -186,14 +228,19 @@ impl Table {
         if status.links == 0 {
             // It is gone with its last handle, and something else may have its number at once.
             kept.remove(&identity(status));
-        } else {
+        } else if !kept
+            .get(&identity(status))
+            .is_some_and(|was| was.since_ns == LISTED && is_alike(&was.status, status))
+        {
             kept.insert(identity(status), attributes);
         }
     }
 
     /// Whether a plain path is known to lead to that directory, so that its entries are at plain paths, too.
     pub(super) fn leads_to(&self, path: &[u8], directory: FileIdentity, since_ns: u64) -> bool {
-        self.names.get(path).is_some_and(|name| name.leads_to == Ok(directory) && name.since.0 >= since_ns)
+        self.names
+            .get(path)
+            .is_some_and(|name| name.leads_to == Ok(directory) && self.is_believed(name.since.0, since_ns))
     }
 
     /// When it is full, nothing is kept of what was.

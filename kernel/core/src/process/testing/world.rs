@@ -8,6 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use coppice_protocol::lease::{Grant, Lease};
+use coppice_protocol::manifest::{Entry, encode};
 use coppice_protocol::program::tree;
 use coppice_protocol::ship::{
     Call, FileStatus, Handle, Keeping, Known, Location, NOTICE_ID, Notice, Owner, Reply, Request, Stream,
@@ -65,6 +66,8 @@ pub(crate) struct World {
     /// Directories that were made, and modes that were changed.
     pub(crate) directories: Vec<Vec<u8>>,
     pub(crate) modes: BTreeMap<Vec<u8>, u32>,
+    /// What the program was seen to look up, and the number of that.
+    pub(crate) manifest: (u64, Vec<Entry>),
     /// Every call, as it came.
     pub(crate) calls: Vec<Call>,
 }
@@ -307,6 +310,21 @@ impl World {
                 let attributes = if attributes { told.collect() } else { Vec::new() };
                 let next = names.len() as u64;
                 Ok((Reply::Known(Keeping::default(), Known::Entries { next, attributes }), records))
+            }
+            Call::Manifest { made, entries } => {
+                let is_so = |entry: &Entry| {
+                    let Call::Stat { at, .. } = &entry.call else { return false };
+                    let known = match self.resolve(at).and_then(|path| self.status(&path)) {
+                        Ok(status) => Known::Status(status.into()),
+                        Err(errno) => Known::Failed(errno.0),
+                    };
+                    entry.is_so(&known, b"", true)
+                };
+                let all = &self.manifest.1;
+                let untrue = (0..).zip(all).filter(|(_, entry)| !is_so(entry)).map(|(place, _)| place).collect();
+                let from = if made == self.manifest.0 { entries as usize } else { 0 };
+                let made = self.manifest.0;
+                Ok((Reply::Known(Keeping::default(), Known::Manifest { made, untrue }), encode(&all[from..])))
             }
             Call::Return { .. } | Call::ReturnNames { .. } => done,
             Call::SeekData { offset, .. } => Ok((Reply::Count(offset), Vec::new())),
