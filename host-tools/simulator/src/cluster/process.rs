@@ -194,8 +194,16 @@ impl Drop for Alive {
 }
 
 /// Nothing of the kernel's memory and no connection with another node is left of a job that is over.
-fn nothing_is_left(observed: &Observed, quota: &Quota, network: &Network, life: LifeId, job: JobId) {
-    let (taken, connections) = (quota.taken(), network.lock().used_by(life));
+fn nothing_is_left(
+    observed: &Observed,
+    (quota, retention): (&Quota, &Retention),
+    network: &Network,
+    life: LifeId,
+    job: JobId,
+) {
+    // But what stays for jobs that come.
+    let taken = quota.taken().saturating_sub(retention.charged());
+    let connections = network.lock().used_by(life);
     if taken > 0 || connections > 0 {
         observed.violate(format!(
             "{taken} bytes of the kernel's memory and {connections} connections with other nodes are left after the \
@@ -248,7 +256,7 @@ impl Processes for Watched {
             }
             // PMI keeps a job's state for ranks that are still to come here, or that run elsewhere.
             if nodes == 1 && alive.is_last() && alive.have_come() == ranks && asked.strong_count() <= 1 {
-                nothing_is_left(&observed, &quota, &network, life, job);
+                nothing_is_left(&observed, (&quota, &retention), &network, life, job);
             }
             let is_out = report.reason.as_ref().is_some_and(|reason| reason.contains("memory"));
             if is_out && pages <= for_programs(frames) {
@@ -321,6 +329,7 @@ impl Processes for Watched {
     fn forget(&self, job: JobId) -> BoxFuture<'static, ()> {
         let (observed, life, asked) = (self.observed.clone(), self.life, Arc::downgrade(&self.asked));
         let (quota, network) = (Arc::clone(&self.quota), self.network.clone());
+        let retention = Arc::clone(&self.retention);
         let ordered = move |observed: &Observed| observed.lock().ordered.get(&life).copied();
         let before = ordered(&self.observed);
         let going = self.table.forget(job);
@@ -331,7 +340,7 @@ impl Processes for Watched {
             // something for their ranks elsewhere.
             let is_last = before.is_none_or(|(_, last)| last == job);
             if is_idle && is_last && ordered(&observed) == before && asked.strong_count() <= 1 {
-                nothing_is_left(&observed, &quota, &network, life, job);
+                nothing_is_left(&observed, (&quota, &retention), &network, life, job);
             }
         })
     }

@@ -414,7 +414,7 @@ impl FileCache {
             && let Some((version, pages)) = file.leave_pages()
         {
             let (program, frames, used) = (*program, pages.frames(), self.retention.next_use());
-            files.leave(file.identity(), LeftFile { program, version, pages, frames, used, _charge: charge });
+            files.leave(file.identity(), LeftFile { program, version, pages, frames, used, charge });
         }
         file.forget();
     }

@@ -222,6 +222,11 @@ impl Retention {
         held
     }
 
+    /// What of the kernel's memory is charged for what jobs have left, bytes.
+    pub fn charged(&self) -> usize {
+        self.spares().iter().flatten().map(|spare| spare.charged()).sum()
+    }
+
     /// Memory that takes, bytes.
     pub fn bytes(&self) -> u64 {
         let tables: u64 = self.tables.lock().iter().map(|kept| kept.table.held().bytes).sum();

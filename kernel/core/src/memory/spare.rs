@@ -17,4 +17,9 @@ pub(crate) trait Spare: Send + Sync {
 
     /// Memory that may be given back, bytes.
     fn bytes(&self) -> u64;
+
+    /// What it is charged with that stays when a job has ended, bytes.
+    fn charged(&self) -> usize {
+        0
+    }
 }

@@ -52,7 +52,7 @@ pub(super) struct LeftFile {
     /// When it was used last, as [`Retention::next_use`] counts: no two at the same time.
     pub(super) used: u64,
     /// What it is charged with.
-    pub(super) _charge: Charge,
+    pub(super) charge: Charge,
 }
 
 impl Left {
@@ -180,6 +180,11 @@ impl Spare for LeftFiles {
     fn bytes(&self) -> u64 {
         let left = self.left.lock();
         left.files.values().map(|file| file.frames).sum::<u64>() * PAGE_BYTES as u64
+    }
+
+    fn charged(&self) -> usize {
+        let of_files: usize = self.left.lock().files.values().map(|file| file.charge.bytes()).sum();
+        of_files + self.manifests.charged()
     }
 }
 

@@ -38,7 +38,7 @@ struct ToldManifest {
     entries: Vec<Entry>,
     /// When it was told, as [`crate::memory::Retention::next_use`] counts.
     at: u64,
-    _charge: Charge,
+    charge: Charge,
 }
 
 impl Default for ToldManifests {
@@ -66,6 +66,11 @@ impl ToldManifests {
     /// When one was told last, as [`crate::memory::Retention::next_use`] counts.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.0.lock().values().map(|told| told.at).max()
+    }
+
+    /// What they are charged with, bytes.
+    pub(crate) fn charged(&self) -> usize {
+        self.0.lock().values().map(|told| told.charge.bytes()).sum()
     }
 
     /// Forgets what was told of one program, or of all. Whether there was anything.
@@ -184,7 +189,7 @@ impl KnownNames {
                 let before = before.as_ref().filter(|told| told.made == made);
                 let before = before.map_or(&[][..], |told| &told.entries);
                 let Some((entries, charge)) = entries(before, &bytes, &self.quota) else { return };
-                let told = Arc::new(ToldManifest { made, entries, at: self.retention.next_use(), _charge: charge });
+                let told = Arc::new(ToldManifest { made, entries, at: self.retention.next_use(), charge });
                 manifests.put(program, Arc::clone(&told));
                 told
             }
