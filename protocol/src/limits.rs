@@ -147,16 +147,6 @@ pub const PMI_KEY_BYTES_MAX: usize = 64;
 /// Longest value, bytes: the put is refused (`rc=-1`).
 pub const PMI_VALUE_BYTES_MAX: usize = 1024;
 
-/// Most bytes of what programs look up from a root that an I/O node keeps ([`crate::manifest`]): all of it fits behind
-/// one message. What comes beyond is not taken up; when more was refused than is there, it begins anew.
-pub const MANIFEST_BYTES_MAX: usize = BULK_BYTES_MAX - 1024;
-
-/// Longest path, and longest text of a link, in a manifest, bytes; longer ones are asked for each time.
-pub const MANIFEST_PATH_BYTES_MAX: usize = 512;
-
-/// Look-ups whose answers were seen to change and that a manifest leaves out; at more it forgets which.
-pub const MANIFEST_SHUNNED_MAX: usize = 1024;
-
 /// Longest value of `PMI_process_mapping`, bytes: MPICH has room for 674. A longer one is not said.
 pub const PMI_MAPPING_BYTES_MAX: usize = 512;
 

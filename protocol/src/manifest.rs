@@ -7,13 +7,15 @@
 //! the node had asked for it. A manifest grows at its end only, and is another one when anything else becomes of it: so
 //! a node that has some of it from an earlier job is sent the rest.
 
+pub mod limits;
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{MANIFEST_BYTES_MAX, MANIFEST_PATH_BYTES_MAX, MANIFEST_SHUNNED_MAX};
+use self::limits::{MANIFEST_BYTES_MAX, MANIFEST_PATH_BYTES_MAX, MANIFEST_SHUNNED_MAX};
 use crate::ship::{Call, FileStatus, Known, Timestamp};
 use crate::text::ByteString;
 

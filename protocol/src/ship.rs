@@ -475,8 +475,8 @@ pub enum Reply {
     },
     /// A path from the job's root, starting with `/`.
     Path(ByteString),
-    /// The bulk bytes are a list of [`crate::manifest::Entry`], in postcard: those of the manifest that the node has not,
-    /// which are all if it is another.
+    /// The bulk bytes are a list of [`crate::manifest::Entry`], in postcard: those of the manifest that the node does
+    /// not have, which are all if it is another.
     Manifest {
         /// Which it is.
         made: u64,

@@ -83,8 +83,8 @@ impl<P: Ord + Copy> Names<P> {
         self.mark(party, 0)
     }
 
-    /// Somebody looks up all at once that it is going to want, and gets a lease for that, unless one was asked back from
-    /// it a moment ago.
+    /// Somebody looks up all at once that it is going to want, and gets a lease for that, unless one was asked back
+    /// from it a moment ago.
     pub fn look_at_all(&mut self, party: P) -> Option<Mark> {
         let own = self.party(party);
         if own.wanted == LOOKS_BEFORE_LEASE {

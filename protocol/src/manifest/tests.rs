@@ -5,8 +5,8 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::limits::{MANIFEST_BYTES_MAX, MANIFEST_PATH_BYTES_MAX};
 use super::{Entry, Manifest};
-use crate::limits::{MANIFEST_BYTES_MAX, MANIFEST_PATH_BYTES_MAX};
 use crate::ship::{Call, FileStatus, Handle, Known, Location, Timestamp};
 
 fn at(path: &str) -> Location {

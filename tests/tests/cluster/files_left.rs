@@ -220,7 +220,8 @@ fn names_that_were_looked_up_are_not_looked_up_again() {
     assert_eq!(run("1").0, "second\nFalse\n");
     // Whoever wants each call made has it made.
     let script = "import which";
-    let strict = ["--root", "/", "--io", "strict", "--env", &path, PYTHON, "-c", script];
+    let environment = ["--env", &path, "--env", "PYTHONDONTWRITEBYTECODE=1"];
+    let strict = [&["--root", "/", "--io", "strict"], &environment[..], &[PYTHON, "-c", script]].concat();
     assert_eq!(cluster.run(&strict).success().text(), "second\n");
     let each = lookups(&cluster);
     assert_eq!(cluster.run(&strict).success().text(), "second\n");

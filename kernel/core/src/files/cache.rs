@@ -37,14 +37,13 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use coppice_hal::addr::PAGE_BYTES;
 use coppice_hal::frames::FramePool;
 use coppice_hal::heap::block_bytes;
-use coppice_protocol::ids::ProgramId;
 use coppice_protocol::lease::{FileId, Grant};
 use coppice_protocol::retain::RetainedProgram;
 use coppice_protocol::ship::{FileStatus, Owner};
 
 pub(crate) use self::file::CachedFile;
 pub(crate) use self::incoming::Incoming;
-pub(crate) use self::left::LeftFiles;
+pub(crate) use self::left::{Leaves, LeftFiles};
 pub(crate) use self::mapped::Mappers;
 pub(crate) use self::outside::Outside;
 pub(crate) use self::taking::{COPY_BYTES_MAX, Taking};
@@ -52,8 +51,7 @@ pub(crate) use self::writers::WRITER_BYTES;
 
 use self::extents::Extents;
 use self::incoming::Coming;
-use self::left::LeftFile;
-use super::names::{KnownNames, Place};
+use super::names::KnownNames;
 use crate::errno::Errno;
 use crate::executor;
 use crate::limits::{FILES_KNOWN_MAX, MAPPED_WRITE_BACK_NS, SETTLE_NS_MAX};
@@ -88,14 +86,6 @@ pub(crate) struct FileCache {
     files: Mutex<Files>,
     names: KnownNames,
     left: Option<Leaves>,
-}
-
-/// What a job may use that others have read, and to whom it leaves what it reads itself.
-pub(crate) struct Leaves {
-    /// Where that lies.
-    pub(crate) files: Arc<LeftFiles>,
-    /// What the job runs.
-    pub(crate) program: ProgramId,
 }
 
 #[derive(Default)]
@@ -169,19 +159,6 @@ impl FileCache {
     /// What is known of names.
     pub(crate) fn names(&self) -> &KnownNames {
         &self.names
-    }
-
-    /// Asks for all that the job's program is going to look up, as it seems.
-    pub(crate) async fn load_names(&self, client: &Client) {
-        if let Some(Leaves { files, program }) = &self.left {
-            self.names.load(client, files.manifests(), *program).await;
-        }
-    }
-
-    /// The same again, if a place was told so and that is too old to be believed. Whether that was done.
-    pub(crate) async fn load_names_again(&self, place: &Place, client: &Client) -> bool {
-        let Some(Leaves { files, program }) = &self.left else { return false };
-        self.names.load_again(place, client, (files.manifests(), *program)).await
     }
 
     /// To be called before a file is opened.
@@ -406,17 +383,6 @@ impl FileCache {
             self.leave(known);
         }
         lost
-    }
-
-    /// A file is not known any more; what was read of it is left to jobs that come, if it was only read.
-    fn leave(&self, Known { file, _charge: charge, .. }: Known) {
-        if let Some(Leaves { files, program }) = &self.left
-            && let Some((version, pages)) = file.leave_pages()
-        {
-            let (program, frames, used) = (*program, pages.frames(), self.retention.next_use());
-            files.leave(file.identity(), LeftFile { program, version, pages, frames, used, charge });
-        }
-        file.forget();
     }
 }
 

@@ -18,10 +18,12 @@ use coppice_protocol::limits::RETAINED_PROGRAMS_MAX;
 use coppice_protocol::retain::{HeldAs, RetainedProgram};
 
 use super::pages::Pages;
-use crate::files::names::ToldManifests;
+use super::{FileCache, Known};
+use crate::files::names::{Place, ToldManifests};
 use crate::limits::FILES_LEFT_MAX;
 use crate::memory::{FileIdentity, Retention, Spare};
 use crate::quota::Charge;
+use crate::ship::Client;
 use crate::sync::{LockLevel, Mutex};
 
 /// See this module.
@@ -65,6 +67,40 @@ impl Left {
     fn pop_oldest(&mut self) -> Option<LeftFile> {
         let (_, identity) = self.by_use.pop_first()?;
         self.files.remove(&identity)
+    }
+}
+
+/// What a job may use that others have read, and to whom it leaves what it reads itself.
+pub(crate) struct Leaves {
+    /// Where that lies.
+    pub(crate) files: Arc<LeftFiles>,
+    /// What the job runs.
+    pub(crate) program: ProgramId,
+}
+
+impl FileCache {
+    /// Asks for all that the job's program is going to look up, as it seems.
+    pub(crate) async fn load_names(&self, client: &Client) {
+        if let Some(Leaves { files, program }) = &self.left {
+            self.names.load(client, files.manifests(), *program).await;
+        }
+    }
+
+    /// The same again, if a place was told so and that is too old to be believed. Whether that was done.
+    pub(crate) async fn load_names_again(&self, place: &Place, client: &Client) -> bool {
+        let Some(Leaves { files, program }) = &self.left else { return false };
+        self.names.load_again(place, client, (files.manifests(), *program)).await
+    }
+
+    /// A file is not known any more; what was read of it is left to jobs that come, if it was only read.
+    pub(super) fn leave(&self, Known { file, _charge: charge, .. }: Known) {
+        if let Some(Leaves { files, program }) = &self.left
+            && let Some((version, pages)) = file.leave_pages()
+        {
+            let (program, frames, used) = (*program, pages.frames(), self.retention.next_use());
+            files.leave(file.identity(), LeftFile { program, version, pages, frames, used, charge });
+        }
+        file.forget();
     }
 }
 

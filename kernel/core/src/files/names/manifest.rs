@@ -146,7 +146,8 @@ impl KnownNames {
         }
     }
 
-    /// The same, if a place was told so and that is too old to be believed, and the job is young. Whether that was done.
+    /// The same, if a place was told so and that is too old to be believed, and the job is young. Whether that was
+    /// done.
     pub(crate) async fn load_again(
         &self,
         place: &Place,
