@@ -110,7 +110,8 @@ pub struct RankCounters {
     pub lookups: u64,
     /// Files of the I/O node that it opened.
     pub files_opened: u64,
-    /// Pages of files that came from the I/O node to be kept, those included that were read ahead.
+    /// Pages of files that were asked for at the I/O node to be kept, those included that were read ahead; not those of
+    /// short files, which come with each open.
     pub file_pages_fetched: u64,
     /// Pages of files that were on the node when their file was opened, as earlier jobs had read them.
     pub file_pages_found: u64,

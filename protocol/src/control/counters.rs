@@ -27,7 +27,8 @@ pub struct RankCounters {
     pub lookups: u64,
     /// Files of the I/O node that it opened.
     pub files_opened: u64,
-    /// Pages of files that came from the I/O node to be kept, read-ahead included.
+    /// Pages of files that were asked for at the I/O node to be kept, read-ahead included. Short files come with each
+    /// open ([`crate::lease::limits::FIRST_BYTES_MAX`]) and are not among them.
     pub file_pages_fetched: u64,
     /// Pages of files that were on the node when their file was opened, as earlier jobs had read them.
     pub file_pages_found: u64,

@@ -89,6 +89,11 @@ fn what_is_left_of_a_file_is_never_stale() {
     assert_eq!(sum(&cluster, &[], "data"), one);
     assert_eq!(sum(&cluster, &[], "data"), one);
     assert_eq!(pages(&cluster), (0, PAGES as u64));
+    // A job whose calls are all made neither uses it nor takes it away.
+    assert_eq!(sum(&cluster, &["--io", "strict"], "data"), one);
+    assert_eq!(pages(&cluster), (0, 0));
+    assert_eq!(sum(&cluster, &[], "data"), one);
+    assert_eq!(pages(&cluster), (0, PAGES as u64));
     // Other bytes in its place, of the same length, and of the same time as far as a program can say.
     let times = FileTimes::new().set_modified(fs::metadata(&path).and_then(|file| file.modified()).expect("a time"));
     fs::write(&path, second.repeated(PAGES * PAGE_BYTES)).expect("written");

@@ -256,7 +256,7 @@ impl Job {
             group: spec.group,
             umask: spec.umask,
             use_retained: member.use_retained,
-            keeps_files: spec.keeps_files,
+            keeps_files: self.keeps_files(),
             has_manifest,
             world: spec.world.clone(),
             staging: spec.staging.as_deref().cloned(),
