@@ -222,21 +222,23 @@ impl Manifest {
         if gone.is_empty() {
             return;
         }
-        let mut stay = Vec::new();
-        for (place, entry) in self.entries.iter().enumerate() {
-            if !gone.contains(&place) {
-                stay.push(entry.clone());
-                continue;
+        self.made = next;
+        let entries = Arc::make_mut(&mut self.entries);
+        // From the last on, so that what takes a place stays. As it is another manifest, the order is, too.
+        for place in gone.into_iter().rev() {
+            let entry = entries.swap_remove(place);
+            let key = entry.key();
+            self.bytes -= entry.bytes();
+            self.places.remove(&key);
+            if let Some(moved) = entries.get(place) {
+                self.places.insert(moved.key(), place);
             }
             if self.changes.len() >= MANIFEST_SHUNNED_MAX {
                 self.changes.clear();
             }
-            let changes = self.changes.entry(entry.key()).or_default();
+            let changes = self.changes.entry(key).or_default();
             *changes = if entry.is_directory() { CHANGES_MAX } else { changes.saturating_add(1) };
         }
-        self.places = stay.iter().enumerate().map(|(place, entry)| (entry.key(), place)).collect();
-        self.bytes = stay.iter().map(Entry::bytes).sum();
-        (self.made, self.entries) = (next, Arc::new(stay));
     }
 }
 

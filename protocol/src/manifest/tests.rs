@@ -73,6 +73,10 @@ fn it_grows_at_its_end_and_is_another_when_it_shrinks() {
     manifest.are_untrue(&[1, 77], 5);
     assert_eq!((manifest.made(), paths(&manifest)), (5, vec![calls[0].clone(), calls[2].clone()]));
     assert_eq!(before.len(), 3, "who has it has it whole");
+    for name in ["/a", "/c"] {
+        manifest.add(stat(name, status(1, 0o100_644)), 6);
+    }
+    assert_eq!((manifest.made(), manifest.entries().len()), (5, 2), "what stays is found where it is");
     manifest.are_untrue(&[], 6);
     assert_eq!(manifest.made(), 5);
     // An answer that is another now comes again, and at the second time no more.
