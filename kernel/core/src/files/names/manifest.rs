@@ -12,6 +12,7 @@ use core::mem;
 
 use coppice_hal::heap::block_bytes;
 use coppice_protocol::ids::ProgramId;
+use coppice_protocol::manifest::limits::MANIFEST_BYTES_MAX;
 use coppice_protocol::manifest::{Entries, Entry};
 use coppice_protocol::ship::{Call, FileStatus, Keeping, Known, Reply};
 
@@ -112,13 +113,10 @@ fn entry_bytes(entry: &Entry) -> usize {
 fn entries(before: &[Entry], bytes: &[u8], quota: &Arc<Quota>) -> Option<(Vec<Entry>, Charge)> {
     let mut charge = quota.charge(0).ok()?;
     let mut all = Vec::new();
-    for entry in before {
-        charge.grow(entry_bytes(entry)).ok()?;
-        all.push(entry.clone());
-    }
-    for entry in Entries::of(bytes).ok()? {
+    for entry in before.iter().cloned().map(Ok).chain(Entries::of(bytes).ok()?) {
         let entry = entry.ok()?;
         charge.grow(entry_bytes(&entry)).ok()?;
+        all.try_reserve(1).ok()?;
         all.push(entry);
     }
     Some((all, charge))
@@ -173,6 +171,8 @@ impl KnownNames {
         let before = manifests.find(program);
         let (made, count) = before.as_ref().map_or((0, 0), |told| (told.made, told.entries.len()));
         let call = Call::Manifest { made, entries: count as u32 };
+        // All of it may come.
+        let Ok(_answer) = self.quota.charge(block_bytes(MANIFEST_BYTES_MAX)) else { return };
         let Ok((Reply::Known(keeping, Known::Manifest { made, untrue }), bytes)) = client.look(call).await else {
             return;
         };
